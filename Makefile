@@ -1,6 +1,7 @@
 # make demo    environment, install, two small runs of four adapters, compared; without a GPU a capture of one, too
-# make test    environment, install with the wheel's content, the tests that take minutes: what CI runs
-# make test-all   those marked slow, too: more cases of the same and long runs, for hours
+# make test    environment, install with the wheel's content, lint, the quick tests: what CI runs
+# make test-slow  those marked slow, too, for an hour; before a release, and after a change of what many things rest on
+# make test-all   those marked long, too: very many cases of the same and long runs, for hours
 # make lint    ruff, mypy, the import contracts, and eslint where npx is; installs only what changed
 # make attack  hostile inputs, kills and full disks for an hour (MINUTES=60), with a count at the end
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN = $(VENV)/bin
 
 MINUTES ?= 60
 
-.PHONY: demo test test-all attack lint bench golden schema clean
+.PHONY: demo test test-slow test-all attack lint bench golden schema clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -63,13 +64,16 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(9, 1 + (os.cpu_count() or 
 SHARED = --dist loadfile --no-loadscope-reorder
 
 # What pytest makes of the asserts is kept: to make it anew takes each worker ten seconds.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: installed lint
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED)
 
-test-all: installed lint
+test-slow: installed lint
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) --slow
+
+test-all: installed lint
+	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) --long
 
 lint: installed
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@ import hashlib
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,19 +30,20 @@ SETTINGS["threads"] = int(os.environ["LORABENCH_THREADS"])
 # how long an example takes says how busy the machine is
 _QUICK = 30
 settings.register_profile("quick", deadline=None, max_examples=_QUICK)
-settings.register_profile("slow", deadline=None)
+settings.register_profile("long", deadline=None)
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too: an hour on two cores")
+    parser.addoption("--long", action="store_true", help="run all tests, those marked long, too: hours")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The tests of collect are skipped without torch, but not where CI says that it is there."""
-    settings.load_profile("slow" if config.getoption("--slow") else "quick")
+    settings.load_profile("long" if config.getoption("--long") else "quick")
     if "torch" in os.environ.get("LORABENCH_REQUIRE", "").split():
         for package in ("torch", "transformers", "peft", "bitsandbytes"):
             if find_spec(package) is None:
@@ -61,13 +63,38 @@ LONG = (
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    kept, left_out = list[pytest.Item](), list[pytest.Item]()
+    before = Counter[tuple[Path, str]]()
     for item in items:
-        if item.get_closest_marker("slow") and not config.getoption("--slow"):
-            item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+        function = item.path, getattr(item, "originalname", item.name)
+        (kept if _is_wanted(item, before[function]) else left_out).append(item)
+        before[function] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def _is_wanted(item: pytest.Item, cases_before: int) -> bool:
+    """Whether what its marks say of how long it takes is asked for."""
+    if item.config.getoption("--long"):
+        return True
+    if item.get_closest_marker("long"):
+        return False
+    first = item.get_closest_marker("first")
+    is_slow = item.get_closest_marker("slow") or (first and cases_before >= first.args[0])
+    return not is_slow or bool(item.config.getoption("--slow"))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.getoption("--long"):
+        return "all tests"
+    if config.getoption("--slow"):
+        return "tests marked long are left out (--long runs them)"
+    return "tests marked slow or long are left out (--slow, --long run them)"
 
 
 def quick(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of a parametrized test: the first few always run, the others with --slow."""
+    """Cases of a parametrized test: the first few always run, the others with --long."""
     params = [
         case
         if isinstance(case, ParameterSet)
@@ -76,13 +103,13 @@ def quick(count: int, cases: Iterable[Any]) -> list[Any]:
         else pytest.param(case)
         for case in cases
     ]
-    slow = [pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow]) for case in params[count:]]
-    return params[:count] + slow
+    others = [pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.long]) for case in params[count:]]
+    return params[:count] + others
 
 
-def dear(count: int, slow: int, **more: Any) -> settings:
-    """Of a property whose examples take long: how many are always drawn, and how many with --slow."""
-    return settings(max_examples=count if settings.default.max_examples == _QUICK else slow, **more)
+def dear(count: int, long: int, **more: Any) -> settings:
+    """Of a property whose examples take long: how many are always drawn, and how many with --long."""
+    return settings(max_examples=count if settings.default.max_examples == _QUICK else long, **more)
 
 
 def corpus_files(pattern: str) -> list[Path]:

@@ -63,6 +63,7 @@ def test_no_law_of_findings_is_broken(database: Database) -> None:
     assert checks.broken_laws(database) == {}
 
 
+@pytest.mark.first(1)
 def test_a_rule_that_is_not_asked_for_want_of_what_it_needs_would_find_nothing(database: Database) -> None:
     guards = {rule.name: rule.only_with for rule in views.rules_of("_finding") if rule.only_with}
     idle = [name for name, guard in guards.items() if not database.rows(f"{guard} limit 1")]
@@ -91,7 +92,7 @@ def test_what_speaks_for_a_finding_says_how_much_of_it_is_here(database: Databas
             share += " once" if "paid once" in row["advice"] and not row["is_once"] else ""
             assert 0 < row["place_saving_ns"] <= row["saving_ns"]
             if after:
-                assert said == f"{share} here: {row['evidence']}"
+                assert said == f"{share} here; {row['evidence']}"
                 assert place == (row["place"] or answer.OUTSIDE) and after == f" and {row['place_cnt'] - 1:,} more"
             else:
                 preposition = "before" if row["rule"] in ("long_idle_gap", "long_dependency") else "in"
@@ -379,6 +380,7 @@ def test_a_file_in_which_the_operating_system_alone_is_timed_says_so(run_command
         ("{}", None),
     ]),
 )  # fmt: skip
+@pytest.mark.first(1)
 def test_a_trace_of_a_run_says_what_a_step_takes_without_a_profiler(
     summary: str, says: str | None, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -405,6 +407,7 @@ def test_a_trace_of_a_run_says_what_a_step_takes_without_a_profiler(
         ({}, "forward", "chrome trace"),
     ],
 )
+@pytest.mark.first(1)
 def test_a_trace_is_torchs_where_something_in_it_says_so(
     head: dict[str, Any], category: str, said: str, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -420,6 +423,7 @@ def test_a_trace_is_torchs_where_something_in_it_says_so(
         ({}, "next: record with torch.profiler, activities=[CPU, CUDA], or nsys profile"),
     ],
 )
+@pytest.mark.first(1)
 def test_who_recorded_nothing_is_told_what_to_record_with(
     head: dict[str, Any], said: str, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

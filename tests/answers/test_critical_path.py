@@ -80,6 +80,7 @@ def test_a_step_that_the_cpu_only_enqueues_hangs_on_its_kernels(tmp_path: Path) 
     st.lists(st.tuples(SPANS, st.sampled_from([(None, 4), (1, 5), (1, 6), (2, 7)])), max_size=8),
 )
 @settings(max_examples=100)
+@pytest.mark.slow
 def test_a_segment_lies_in_all_steps_of_its_process_that_it_overlaps(segments: list, steps: list) -> None:
     """Also where steps of a thread overlap, begin at once, or are in one another, as ranges of begin and end may."""
     (view,) = (view for view in sql.in_folder(sql.MODEL) if view.name == "_critical_piece")

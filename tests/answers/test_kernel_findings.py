@@ -170,6 +170,7 @@ PRODUCTS = [
 
 
 @pytest.mark.parametrize("device", [V100, "NVIDIA A10G", MI300X])
+@pytest.mark.slow
 def test_products_in_32_bits_are_known_by_their_names(device: str, tmp_path: Path) -> None:
     """All of a device one after another, each of a length of its own."""
     cases = [case[1:] for case in PRODUCTS if case[0] == device]
@@ -416,6 +417,7 @@ def test_one_kernel_takes_the_place_of_ten_at_most(tmp_path: Path) -> None:
     assert findings(tmp_path, [LONG, *kernels], "unfused_elementwise") == {"step": (9 + 9 + 3) * 100}
 
 
+@pytest.mark.slow
 def test_a_norm_in_pieces_with_its_casts_is_one_row(tmp_path: Path) -> None:
     """A residual and an RMS norm, as transformers writes it: one kernel reads it once. A gather reads from anywhere."""
     part = "void at::native::vectorized_elementwise_kernel<4, at::native::{}, std::array<char*, 3ul> >(int)"
@@ -450,6 +452,7 @@ def test_one_operation_on_several_arrays_is_no_chain(trace: int, cost: dict[str,
     assert costs(found(trace, rule="unfused_elementwise")) == cost
 
 
+@pytest.mark.slow
 def test_a_kernel_is_blamed_once(tmp_path: Path) -> None:
     """Three elementwise kernels in a row inside math attention are attention's."""
     kernels = [((ADD, MUL)[n % 2], 7, 1100 + 100 * n, 100, MATH) for n in range(3)]
@@ -746,10 +749,11 @@ def test_a_gap_full_of_short_operators_is_no_gap_of_nothing(trace: int, said: st
     assert where == said and advice.startswith(advised)
 
 
-@dear(2, slow=30)
+@dear(2, long=30)
 @given(parts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 2_400)), min_size=1, max_size=24))
 @example(parts=[(5, 2_000)] * 5)  # a third of it
 @example(parts=[(1, 1_200)] * 20)  # most of it, none of them half of it
+@pytest.mark.slow
 def test_what_lies_in_a_gap_counts_once(parts: list[tuple[int, int]]) -> None:
     """Operators one after another, each with one inside it, and the launch that ends the gap: by a loop."""
     spans, at = [], 150

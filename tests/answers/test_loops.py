@@ -38,6 +38,7 @@ EVALUATING = ("eval_step {}", "validation step {}", "Val Iteration {}", "test_st
     quick(1, [pytest.param(names) for names in (EVALUATING, *((name,) * 4 for name in EVALUATING))]),
     ids=["each once", *EVALUATING],
 )
+@pytest.mark.slow
 def test_steps_of_an_evaluation_are_no_steps_of_the_training(
     names: tuple[str, ...], alone: tuple[int, float], tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_steps_of_an_evaluation_are_no_steps_of_the_training(
     assert count == alone[0] and length == pytest.approx(alone[1], rel=0.01)
 
 
+@pytest.mark.slow
 def test_an_evaluation_alone_has_its_steps(tmp_path: Path) -> None:
     loop = Loop()
     for number in range(6):
@@ -66,6 +68,7 @@ NOW_AND_THEN = ("save step {}", "log step {}", "checkpoint at step {}", "lr_sche
     ("name", "is_numbered"),
     quick(4, [(name, (number + turn) % 2 == 0) for turn in (0, 1) for number, name in enumerate(NOW_AND_THEN)]),
 )
+@pytest.mark.first(1)
 def test_what_is_done_now_and_then_is_no_step(name: str, is_numbered: bool, tmp_path: Path) -> None:
     loop = Loop()
     for number in range(12):
@@ -76,6 +79,7 @@ def test_what_is_done_now_and_then_is_no_step(name: str, is_numbered: bool, tmp_
     assert count == 12 and 800 < length < 900
 
 
+@pytest.mark.slow
 def test_what_a_loader_numbers_on_its_thread_is_no_turn_of_a_step(alone: tuple[int, float], tmp_path: Path) -> None:
     loop = Loop()
     for number in range(12):
@@ -119,6 +123,7 @@ def test_the_critical_path_goes_through_the_longer_of_computing_and_reducing(
     assert dict(rows) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 def test_one_rank_alone_is_not_told_to_share_less(tmp_path: Path) -> None:
     advice = {}
     for world_size in (1, 8):
@@ -172,6 +177,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple
 
 
 @pytest.mark.parametrize("early_us", [5, 8, 18])
+@pytest.mark.slow
 def test_clocks_that_are_off_by_a_little_change_no_prediction(
     early_us: int, predicted: Callable[[int], tuple[Any, Any]]
 ) -> None:
@@ -212,6 +218,7 @@ PHASES, OTHERS = ("forward", "backward", "optimizer"), ("model", "loss")
 @pytest.mark.parametrize(
     ("phases", "read_us"), quick(2, [(PHASES, 400.0), (OTHERS, 5_000.0), (PHASES, 5_000.0), (OTHERS, 400.0)])
 )
+@pytest.mark.slow
 def test_a_thread_that_always_reads_ahead_is_not_what_the_gpu_waits_for(
     read_us: float, phases: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -232,6 +239,7 @@ WAYS = list(itertools.product([MAIN, LOADER], [1, 8], ["forward", "model"]))
 
 # first each value beside each other value
 @pytest.mark.parametrize(("thread", "parts", "name"), quick(4, [WAYS[n] for n in (0, 3, 5, 6, 1, 2, 4, 7)]))
+@pytest.mark.first(1)
 def test_input_that_the_loop_waits_for_is_late_whoever_fetches_it(
     thread: int, parts: int, name: str, tmp_path: Path
 ) -> None:
@@ -273,6 +281,7 @@ def shared_out(devices: int, each: float = 300, *, waits: bool = True) -> Loop:
 
 
 @pytest.mark.parametrize(("waits", "devices"), quick(2, [(True, 2), (False, 4), (True, 4), (False, 2)]))
+@pytest.mark.slow
 def test_devices_that_share_out_layers_work_in_turn(waits: bool, devices: int, tmp_path: Path) -> None:
     idle = 1 - 1 / devices
     trace = shared_out(devices, waits=waits).write(tmp_path / "split.json")
@@ -289,6 +298,7 @@ def test_devices_that_share_out_layers_work_in_turn(waits: bool, devices: int, t
 
 
 @pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.slow
 def test_faster_layers_of_shared_out_ones_save_what_they_take(waits: bool, tmp_path: Path) -> None:
     lengths = {}
     for each in (300, 150):
@@ -314,6 +324,7 @@ def test_devices_that_the_cpu_cannot_keep_busy_do_not_wait_for_each_other(tmp_pa
     assert found["launch_bound_range"] > 0.9 * sum(found.values())
 
 
+@pytest.mark.slow
 def test_what_data_parallel_costs_is_not_to_be_tuned_but_left(tmp_path: Path) -> None:
     """nn.DataParallel: the weights go to all GPUs in each step, both compute, the first one takes the gradients."""
     advice = {}

@@ -79,6 +79,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("rank", "own", "other"), [(0, 100, 900), (1, 900, 100)])
+@pytest.mark.first(1)
 def test_the_page_of_a_rank_has_the_memory_of_that_rank(
     ranks: Path, rank: int, own: int, other: int, tmp_path: Path
 ) -> None:
@@ -89,6 +90,7 @@ def test_the_page_of_a_rank_has_the_memory_of_that_rank(
     assert not re.search(rf"\b{other}(\.0+)? MiB", text), "of the other rank"
 
 
+@pytest.mark.slow
 def test_memory_of_ranks_is_compared_by_the_one_that_needs_most(ranks: Path, tmp_path: Path) -> None:
     alone = shutil.copy(ranks / "rank1.json", tmp_path / "rank1.json")
     found = changes.compare_inputs([ranks, Path(alone)], "memory", None, None, False, Silent())
@@ -97,6 +99,7 @@ def test_memory_of_ranks_is_compared_by_the_one_that_needs_most(ranks: Path, tmp
 
 
 @pytest.mark.parametrize("each", quick(3, [2, 3, 7, 1, 4]))
+@pytest.mark.first(1)
 def test_elementwise_kernels_of_different_steps_are_no_row(each: int, tmp_path: Path) -> None:
     trace = loop(kernels=(ADD, MUL, ADD, MUL, ADD, MUL, ADD)[:each]).write(tmp_path / "loop.json")
     with opened(trace, db=tmp_path / "loop.duckdb") as database:
@@ -127,6 +130,7 @@ def test_a_wait_between_elementwise_kernels_ends_their_row(tmp_path: Path) -> No
         assert database.rows("from _fusible_run") == database.rows("from main._fusible_run") == []
 
 
+@pytest.mark.slow
 def test_a_kernel_is_as_long_on_average_in_two_processes_as_in_one(tmp_path: Path) -> None:
     found = []
     run = Training(kernel=40_000).run(Gpu(is_pinned=True))
@@ -157,6 +161,7 @@ def with_cold_steps(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int],
 
 @pytest.mark.parametrize("by", [None, "kernel", "class", "api"])
 @pytest.mark.parametrize("cold", [4, 9])
+@pytest.mark.first(4)
 def test_a_cold_step_changes_no_comparison(
     cold: int, by: str | None, with_cold_steps: Callable[[int], list[Path]]
 ) -> None:
@@ -166,12 +171,14 @@ def test_a_cold_step_changes_no_comparison(
     assert changes.check(found, 0.02) == [] and "cold ones (1 of B) are left out" in " ".join(found.notes)
 
 
+@pytest.mark.slow
 def test_values_of_a_step_are_those_of_warm_steps_whatever_their_number(tmp_path: Path) -> None:
     found = compared(tmp_path, loop(8, cold=5), loop(24, cold=9, length=300), "kernel")
     assert [found.rows[0][name] for name in found.names] == pytest.approx([800_000, 1_200_000])
 
 
 @pytest.mark.parametrize("load", [0, 1])
+@pytest.mark.slow
 def test_input_that_one_program_does_not_load_is_where_the_difference_comes_from(load: int, tmp_path: Path) -> None:
     with_load, without = loop(load=(2_000,)), loop(load=(load,))
     slower, faster = compared(tmp_path, without, with_load), compared(tmp_path, with_load, without)
@@ -179,6 +186,7 @@ def test_input_that_one_program_does_not_load_is_where_the_difference_comes_from
     assert "most of it data (-" in faster.verdict[0]
 
 
+@pytest.mark.slow
 def test_steps_that_are_long_and_short_by_turns_tell_a_difference(tmp_path: Path) -> None:
     found = compared(tmp_path, loop(20, load=(0, 2_000)), loop(20, load=(0, 6_000)))
     assert "x as slow as" in found.verdict[0] and "most of it data (+2.0" in found.verdict[0]
@@ -186,11 +194,13 @@ def test_steps_that_are_long_and_short_by_turns_tell_a_difference(tmp_path: Path
         changes.check(found, 0.05)
 
 
+@pytest.mark.slow
 def test_what_differs_by_nothing_that_is_shown_is_no_difference(tmp_path: Path) -> None:
     found = compared(tmp_path, loop(), loop(length=200.01))
     assert found.verdict[0].startswith("no difference") and ": the same, " in found.verdict[1]
 
 
+@pytest.mark.slow
 def test_a_view_that_has_rows_is_not_said_to_be_empty(tmp_path: Path) -> None:
     with opened(loop(load=(2_000,)).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         assert why_empty.why_nothing(database, "finding", ()) == "no row of finding matches what the statement asks for"
@@ -198,6 +208,7 @@ def test_a_view_that_has_rows_is_not_said_to_be_empty(tmp_path: Path) -> None:
         assert "has no rows: " in why_empty.why_nothing(database, "memory_peak", ["--rank 5"])
 
 
+@pytest.mark.slow
 def test_what_to_type_next_of_several_inputs_can_be_typed(
     ranks: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +245,7 @@ def test_a_short_time_is_not_shown_as_none(ns: int, text: str) -> None:
     assert cell.text == text
 
 
+@pytest.mark.slow
 def test_a_table_of_the_longest_says_of_how_many(tmp_path: Path) -> None:
     with opened(loop(40).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         (found,) = [part for part in pages.write(database, tmp_path / "page.html") if part.name == "timeline"]
@@ -268,6 +280,7 @@ def on_cpu(load: float = 0, idle: float = 0, evaluate: float = 0, steps: int = 1
 @pytest.mark.parametrize(
     ("load", "idle"), quick(4, [(0, 0), (20_000, 0), (0, 30_000), (10_000, 40_000), (40_000, 5_000)])
 )
+@pytest.mark.slow
 def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, idle: float, tmp_path: Path) -> None:
     with opened(on_cpu(load, idle).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         findings = {row["rule"]: row for row in answer.answer(database)["findings"]}
@@ -298,6 +311,7 @@ def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
+@pytest.mark.first(1)
 def test_a_fetch_in_which_operators_run_is_one(pieces: int, tmp_path: Path) -> None:
     """A sample is made by operators, four of them a batch."""
     events: list[dict[str, Any]] = []
@@ -317,6 +331,7 @@ def test_a_fetch_in_which_operators_run_is_one(pieces: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_inside", [True, False])
+@pytest.mark.slow
 def test_what_follows_the_last_operator_of_a_range_is_named_by_it(is_inside: bool, tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     for step in range(8):
@@ -349,6 +364,7 @@ def event(category: str, name: str, start: float, length: float) -> dict[str, An
          "29.0 ms on average; those that do not evaluate 21.0 ms, waiting 9.0 ms of it for input;"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_mean_is_held_against_a_mean(
     times: dict[str, float], loader: dict[str, float], said: str, tmp_path: Path
 ) -> None:
@@ -377,6 +393,7 @@ def test_lengths_that_are_alike_are_said_by_their_mean(lengths: list[float], sai
     assert found == [(said,)]
 
 
+@pytest.mark.slow
 def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> None:
     with opened(on_cpu(evaluate=30_000).write(tmp_path / "loop.json"), db=tmp_path / "loop.duckdb") as database:
         ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
@@ -390,6 +407,7 @@ def test_a_step_that_evaluates_says_that_no_phase_is_longer(tmp_path: Path) -> N
         ("forward without gradient", "a forward without gradient (evaluating) is 29.0 ms longer"),
     ],
 )
+@pytest.mark.slow
 def test_a_slow_step_says_what_fills_its_time_where_that_is_known(name: str, said: str, tmp_path: Path) -> None:
     made = on_cpu(evaluate=30_000)
     for long in [e for e in made.events if e["name"].startswith("train_step") and e["dur"] > 30_000]:
@@ -418,6 +436,7 @@ def test_a_region_that_is_compiled_again_is_one_place_whatever_torch_counts(tmp_
 
 
 @pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.first(1)
 def test_what_is_compiled_in_one_of_many_steps_is_paid_once(times: int, tmp_path: Path) -> None:
     made = on_cpu()
     starts = [event["ts"] for event in made.events if event["name"].startswith("train_step")]

@@ -103,6 +103,7 @@ def test_a_copy_before_an_operator_with_its_number_is_no_forward(tmp_path: Path)
     "name",
     ["step {}", "ProfilerStep#{}", "## step {} ##", "Iteration: {}", "train_step_{}", "Step {}/100", "iteration{}"],
 )
+@pytest.mark.first(3)
 def test_numbered_ranges_are_steps(name: str, trace: Callable[..., Database]) -> None:
     database = trace(lambda number: [(name.format(number + 3), 0, 900)])
     assert steps(database) == [("annotation", number + 3, len(KERNELS)) for number in range(6)]
@@ -148,6 +149,7 @@ def test_steps_that_do_not_follow_one_another_have_nothing_between_them(
 
 
 @pytest.mark.parametrize(("steps", "count"), [(6, 5), (3, 2), (2, 2), (1, 1)])
+@pytest.mark.first(2)
 def test_a_step_that_the_recording_ended_in_is_none_where_others_are_whole(
     steps: int, count: int, tmp_path: Path
 ) -> None:
@@ -191,6 +193,7 @@ def test_the_lengths_of_steps_add_up(path: Path, database_of: Callable[[Path], D
     "name", ["[pl][profile]run_training_batch", "train_batch_iter", "execute_context_1(88)_generation_0(0)",
              "step[DECODE bs=32]"]
 )  # fmt: skip
+@pytest.mark.first(2)
 def test_frameworks_name_their_steps(name: str, trace: Callable[..., Database]) -> None:
     database = trace(lambda _: [(name, 0, 900), ("forward", 10, 300)])
     assert steps(database) == [("framework", number, len(KERNELS)) for number in range(1, 7)]
@@ -247,6 +250,7 @@ def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable
     ],
     ids=["covers little", "a numbered list", "a collective", "a phase", "a module in a phase", "the first one loads"],
 )
+@pytest.mark.first(2)
 def test_what_is_no_step_is_not_taken_for_one(
     named: Callable[[int], Any], kernels: list[str], trace: Callable[..., Database]
 ) -> None:
@@ -318,6 +322,7 @@ def test_what_repeats_in_one_call_of_a_module_are_its_layers(is_one_call: bool, 
         assert len(steps(database)) == (0 if is_one_call else 10)
 
 
+@pytest.mark.slow
 def test_processes_of_one_file_are_not_added_up(tmp_path: Path) -> None:
     """Adapters in turn are; two processes do the same steps at the same time, each on its device."""
     writers.write_nsys(tmp_path / "run.sqlite", [Training(steps=6, kernel=400_000).run(Gpu()).timeline])
@@ -346,6 +351,7 @@ def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tm
 
 
 @pytest.mark.parametrize(("phase", "said"), [("backward", "backward"), ("data", "input"), (None, None)])
+@pytest.mark.first(2)
 def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     phase: str | None, said: str | None, tmp_path: Path
 ) -> None:
@@ -375,6 +381,7 @@ def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
         (5, {"p50": 850_000, "max": 900_000}, False),  # without a profiler they are even
     ],
 )
+@pytest.mark.first(2)
 def test_steps_that_the_profiler_alone_makes_uneven_are_not_said_to_be(
     slow: int, summary: dict[str, int] | None, is_said: bool, tmp_path: Path
 ) -> None:
@@ -460,6 +467,7 @@ def test_adapters_that_are_trained_one_after_another_have_steps_together(tmp_pat
     Training(steps=1, kernel=6_000),
 ])  # fmt: skip
 @pytest.mark.parametrize("event", [0, 300_000])
+@pytest.mark.first(1)
 def test_a_step_alone_takes_as_long_as_one_of_many(training: Training, event: int, tmp_path: Path) -> None:
     """Until the GPU is done with it, also where it waits in between, and whichever of several comes first."""
 
@@ -477,6 +485,7 @@ def test_a_step_alone_takes_as_long_as_one_of_many(training: Training, event: in
 
 @pytest.mark.parametrize("around", ["forward pass", "## backward ##", "optimizer.step", "train", "profile", None])
 @pytest.mark.parametrize("layers", [4, 12])
+@pytest.mark.first(10)
 def test_layers_of_one_forward_are_no_steps(around: str | None, layers: int, tmp_path: Path) -> None:
     """What repeats within a range that is a phase, and comes once, is a model's layers; within another it is steps."""
     gpu = Gpu(is_pinned=True)
@@ -525,6 +534,7 @@ def with_graphs(path: Path, lengths: list[int], beside: int) -> Path:
         ([2_000_000, 9_000_000] * 4, 0),
     ],
 )
+@pytest.mark.first(9)
 def test_a_loop_over_one_graph_is_its_steps(lengths: list[int], count: int, beside: int, tmp_path: Path) -> None:
     """It is too short for a period of names; graphs that are short, or unlike one another, are parts of something."""
     with analyze([with_graphs(tmp_path / "run.sqlite", lengths, beside)], tmp_path / "run.duckdb") as database:
@@ -543,6 +553,7 @@ def loops_of_siblings(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 
 @settings(max_examples=8)
 @given(loop=loops_of_siblings())
+@pytest.mark.slow
 def test_ranges_side_by_side_that_come_in_turn_are_a_step_together(
     loop: tuple[list[list[int]], int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

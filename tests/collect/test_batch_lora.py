@@ -113,6 +113,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) 
 
 @pytest.mark.parametrize("quant", ["none", "nf4", "int8"])
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.first(2)
 def test_each_adapter_trains_as_if_it_were_alone(operator: dict[str, Any], quant: str) -> None:
     settings = {**UNEQUAL, "quant": quant}
     found = together(settings, **operator)
@@ -128,6 +129,7 @@ def test_adapters_with_as_many_rows_are_multiplied_in_batches() -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.first(1)
 def test_in_bfloat16_within_its_precision(operator: dict[str, Any]) -> None:
     settings = {**UNEQUAL, "dtype": "bfloat16", "optimizer": "sgd"}
     found = together(settings, **operator)
@@ -144,6 +146,7 @@ STACKED = {"adapter_storage": "stacked"}
     [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}, {"quant": "nf4"}, {"gradient_checkpointing": "none"}],
     ids=str,
 )
+@pytest.mark.first(2)
 def test_stacked_adapters_train_as_if_each_were_alone(shape: dict[str, Any]) -> None:
     settings = {**ALIKE, **shape}
     found = together(settings, **STACKED)
@@ -160,6 +163,7 @@ def test_stacked_adapters_follow_a_schedule_and_learn_at_rates_of_their_own() ->
 
 @pytest.mark.parametrize("operator", [*OPERATORS, pytest.param(STACKED, id="stacked"), None])
 @pytest.mark.parametrize("shape", [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}], ids=["uneven", "even"])
+@pytest.mark.first(2)
 def test_under_autocast_adapters_are_multiplied_in_bfloat16_and_their_weights_stay(
     operator: dict[str, Any] | None, shape: dict[str, Any]
 ) -> None:
@@ -227,12 +231,14 @@ def test_adapters_of_different_layers_are_not_stacked() -> None:
 @pytest.mark.parametrize("checkpointing", [{"gradient_checkpointing": "none"}, {"gradient_checkpointing": "attn-mlp"},
                                            {"reentrant": True}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.first(2)
 def test_whatever_is_recomputed(operator: dict[str, Any], checkpointing: dict[str, Any]) -> None:
     found = together({**UNEQUAL, **checkpointing}, **operator)
     assert_same(found["adapter_1"], alone(UNEQUAL, 1), ROUNDING)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.first(1)
 def test_another_adapter_changes_nothing(operator: dict[str, Any]) -> None:
     one = {k: v for k, v in UNEQUAL.items() if k != "lora_cnt"}
     fewer = {k: v[:2] if isinstance(v, list) else v for k, v in one.items()}
@@ -361,6 +367,7 @@ def _products(operator: str, count: int) -> int:
     return sum(e.count for e in profiler.key_averages() if e.key in ("aten::mm", "aten::bmm", "aten::addmm"))
 
 
+@pytest.mark.slow
 def test_the_fused_operator_needs_as_many_products_for_eight_adapters_as_for_one() -> None:
     assert _products("fused", 8) == _products("fused", 1)
     assert _products("loop", 4) > 2 * _products("fused", 4)
@@ -497,6 +504,7 @@ def test_disabled_adapters_are_not_trained_in_silence() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize(("operator", "batch_size"), quick(1, [("fused", [1, 2]), ("loop", [2, 2])]))
+@pytest.mark.slow
 def test_a_compiled_batch_has_the_same_losses(
     operator: str, batch_size: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

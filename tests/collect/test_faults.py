@@ -138,6 +138,7 @@ def test_data_that_cannot_be_trained_is_refused_with_its_row(
         Source(from_dict({**SMALL, "data": str(path)}), 256, classes).stream("adapter_0", 2)
 
 
+@pytest.mark.slow
 def test_a_run_whose_loss_is_no_number_failed_and_says_which(tmp_path: Path) -> None:
     done = collect(tmp_path / "run", "--profiler", "timing,torch", "--lora-cnt", "2", "--learning-rate", "1e-4,1e30")
     assert done.returncode == 7 and "training diverged: the loss of adapter_1 is nan at step 1" in done.stderr
@@ -159,6 +160,7 @@ def test_losses_that_are_no_numbers_are_not_advised_the_type_that_the_run_has(dt
     assert said is not None and said.endswith(f"at step 3; {advice}")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -213,6 +215,7 @@ def test_when_a_worker_dies_all_end_and_it_is_named(bad: str, kind: type, says: 
     assert time.monotonic() - start < 20  # the others would take a minute
 
 
+@pytest.mark.slow
 def test_of_ranks_the_one_is_named_that_the_others_lost(tmp_path: Path) -> None:
     lost = SAYS.replace("STATUS", "failed").replace("no luck", "RuntimeError: Connection closed by peer [127.0.0.1]:1")
     dies = READY + "import os, time; time.sleep(2); os.kill(os.getpid(), 9)"

@@ -107,6 +107,7 @@ def test_the_parts_of_a_kind_are_ranges_of_their_own(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.first(6)
 def test_an_adapter_follows_from_the_seed_and_its_name(kind: str) -> None:
     alone = Trainer(spec(kind), CPU)
     if KINDS[kind].shares_base:
@@ -123,6 +124,7 @@ def test_an_adapter_follows_from_the_seed_and_its_name(kind: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.05])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.first(16)
 def test_the_products_of_a_token_are_what_torch_counts(kind: str, dropout: float) -> None:
     if dropout and "dropout" in KINDS[kind].unused:
         pytest.skip("has no dropout")

@@ -100,6 +100,7 @@ def test_where_torchs_own_timeline_is_right_the_ledger_agrees(small: tuple, tmp_
 
 
 @pytest.mark.parametrize("damage", [None, b"[[1, 2], [3]]", b"{}", b'[["a", 2, 3, 4]]', b"not gzip"])
+@pytest.mark.first(2)
 def test_a_memory_timeline_of_torch_beside_a_trace_is_used(small: tuple, damage: bytes | None, tmp_path: Path) -> None:
     *_, step = small
     step()

@@ -47,6 +47,7 @@ def trained(**more: Any) -> list[tuple[str, list[float], Any]]:
     ],
     ids=["seq", "switch", "packed batch", "epochs"],
 )
+@pytest.mark.first(2)
 def test_batches_and_losses_are_the_same_with_any_number_of_workers(settings: dict[str, Any]) -> None:
     alone = trained(**settings)
     assert trained(**settings, loader_workers=1) == alone == trained(**settings, loader_workers=3)

@@ -1,6 +1,6 @@
 """Every way in which people start a training, and every kind of training of lorabench's own, under all passes.
 
-With --slow only: some 20 seconds a row. test_scripts.py and test_session.py try a few of them always.
+With --long only: some 20 seconds a row. test_scripts.py and test_session.py try a few of them always.
 """
 
 import csv
@@ -43,7 +43,7 @@ from training_scripts import (
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 PHASES = ("forward", "backward", "optimizer")
 RECORDINGS = {"torch": "trace*.json.gz", "memory": "memory*.json.gz", "nsys": "run.sqlite"}

@@ -37,7 +37,7 @@ def test_bitsandbytes_is_imported_where_the_base_or_the_optimizer_may_be_of_it(
     assert packages._may_need_bitsandbytes(from_dict(settings)) is is_needed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_child_without_a_use_for_it_goes_without() -> None:
     pytest.importorskip("peft")
     subprocess.run([sys.executable, "-c", CHILD], check=True)

@@ -101,7 +101,7 @@ QUICK = frozenset({
 
 
 def cases(*names: str) -> list[Any]:
-    return [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+    return [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in names]
 
 
 @cache
@@ -185,7 +185,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
     return float((a - b).norm() / a.norm())
 
 
-@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", cases(*CASES))
 def test_several_devices_train_what_one_trains(name: str, devices: int, ranks: Any) -> None:
     own = {n: v for n, v in settings_of(CASES[name], devices).items() if n not in KEYS}
@@ -212,6 +212,7 @@ def gathered(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", cases(*(n for n, case in CASES.items() if case["parallel"] == "lorapp")))
+@pytest.mark.slow
 def test_lorapp_is_its_micro_batches_one_after_another_bit_for_bit(name: str, ranks: Any) -> None:
     settings = settings_of(CASES[name], 2)
     expected = by_micro_batches(settings)
@@ -255,10 +256,10 @@ def by_micro_batches(settings: dict[str, Any]) -> dict[str, Any]:
     [
         ("ddp-batch", 1),
         ("fsdp-4-adapters", 1 / 2),
-        pytest.param("fsdp-nf4", 1 / 2, marks=pytest.mark.slow),
+        pytest.param("fsdp-nf4", 1 / 2, marks=pytest.mark.long),
         ("tp-4-adapters", 0.51),
         ("1f1b-4-adapters", 1 / 2),
-        pytest.param("zbv", 1 / 2, marks=pytest.mark.slow),
+        pytest.param("zbv", 1 / 2, marks=pytest.mark.long),
     ],
 )
 def test_a_rank_keeps_its_part_of_the_layers(name: str, part: float, ranks: Any) -> None:
@@ -377,7 +378,7 @@ def collect(folder: Path, *words: object) -> "subprocess.Popen[str]":
     return subprocess.Popen([*map(str, command)], env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=-1, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None:
     small = ("--parallel", "ddp", "--seq-len", 8, "--batch-size", 2, "--steps", 100_000, "--warmup", 0)
     often = ("--profiler", "torch", "--profiling-frequency", 4, "--active-steps", 1, "--repeat", 0)
@@ -396,7 +397,7 @@ def test_a_rank_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None
     assert not list((tmp_path / "run").glob(".*"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_a_timing_pass_that_is_killed_the_steps_stay(tmp_path: Path) -> None:
     small = ("--parallel", "ddp", "--seq-len", 8, "--batch-size", 2, "--steps", 100_000, "--warmup", 0)
     run = collect(tmp_path / "run", *small, "--profiler", "timing")
@@ -436,13 +437,13 @@ def processes(word: str) -> list[int]:
             "lorapp",
             ("--lora-cnt", 2),
             ("run/step/forward/model/layers.1/mlp", "run/step/send", "run/step/recv"),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.long,
         ),
         pytest.param(
             "pp",
             (),
             ("run/step/forward/loss", "run/step/backward/recompute", "run/step/send", "run/step/recv"),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.long,
         ),
     ],
 )

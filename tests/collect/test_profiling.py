@@ -100,6 +100,7 @@ def test_micro_batches_that_cannot_be_counted_are_refused(settings: dict[str, An
         from_dict(settings)
 
 
+@pytest.mark.slow
 def test_each_cycle_leaves_a_trace_averages_stacks_and_a_page_of_memory(run_command: Any, tmp_path: Path) -> None:
     """Counted in micro batches: two cycles of 4 in 4 optimizer steps of 2."""
     pytest.importorskip("torch")

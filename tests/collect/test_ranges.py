@@ -233,6 +233,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.first(4)
 def test_losses_and_weights_are_the_same_bits_with_ranges(case: dict[str, Any]) -> None:
     plain = Trainer(_spec(**case, range_depth="step"), torch.device("cpu"))
     losses = _train(plain, 3)

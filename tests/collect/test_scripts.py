@@ -119,6 +119,7 @@ def test_a_run_has_its_page(plain: tuple[Path, Any, str]) -> None:
     assert "forward" in (run / rundir.PAGE).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_two_runs_of_commands_are_compared(plain: tuple[Path, Any, str], run_command: Callable[..., Any]) -> None:
     run, _, _ = plain
     said = run_command("compare", run, run)
@@ -127,7 +128,7 @@ def test_two_runs_of_commands_are_compared(plain: tuple[Path, Any, str], run_com
     assert "forward/Net" in run_command("compare", run, run, "--by", "range").out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_without_a_timing_pass_are_compared_by_their_traces(
     script: Callable[[str], Path], run_command: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -136,10 +137,11 @@ def test_runs_without_a_timing_pass_are_compared_by_their_traces(
     assert "forward/Net" in run_command("compare", tmp_path / "a", tmp_path / "b").out
 
 
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.long
 
 
 @pytest.mark.parametrize("kind", ["torch.profiler", pytest.param("autograd.profiler", marks=SLOW)])
+@pytest.mark.slow
 def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[str], Path], tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.json"
     done = collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(OWN_PROFILER), kind, theirs)
@@ -156,6 +158,7 @@ def test_a_script_with_its_own_profiler_keeps_it(kind: str, script: Callable[[st
 
 # torchrun has a row of test_matrix.py
 @pytest.mark.parametrize("how", [pytest.param("torchrun", marks=SLOW), pytest.param("spawn", marks=SLOW), "fork"])
+@pytest.mark.slow
 def test_each_process_that_trains_has_a_trace_with_its_rank(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -171,6 +174,7 @@ def test_each_process_that_trains_has_a_trace_with_its_rank(
 
 
 @pytest.mark.parametrize("how", ["options", *(pytest.param(how, marks=SLOW) for how in ("console script", "shell"))])
+@pytest.mark.slow
 def test_every_python_process_is_profiled_however_it_is_started(
     how: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -187,7 +191,7 @@ def test_every_python_process_is_profiled_however_it_is_started(
     assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["forward/Net/head"] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_environment_without_lorabench_and_with_a_sitecustomize_of_its_own(
     script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -219,6 +223,7 @@ def test_an_environment_without_lorabench_and_with_a_sitecustomize_of_its_own(
         ([sys.executable, "-c", "import torch"], "torch was imported, but it ran no operator"),
     ],
 )
+@pytest.mark.first(1)
 def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str, tmp_path: Path) -> None:
     done = collect(tmp_path / "run", "--profiler", "torch", "--", *words, code=7)
     state = rundir.read_manifest(tmp_path / "run")["passes"]["torch"]
@@ -226,6 +231,7 @@ def test_a_pass_without_work_is_not_ok_and_says_why(words: list[str], says: str,
     assert not traces(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_without_traces_says_so_and_how_it_ended(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     done = collect(tmp_path / "echo", "--profiler", "timing,torch", "--", "echo", "hello", code=7)
     assert "nothing was recorded" in done.stderr and "next:" not in done.stderr
@@ -236,6 +242,7 @@ def test_a_run_without_traces_says_so_and_how_it_ended(tmp_path: Path, run_comma
     assert "the run failed (pass timing: it ended with exit code 3); `--profiler torch` alone" in said
 
 
+@pytest.mark.slow
 def test_each_pass_reads_a_file_in_the_place_of_the_keyboard(tmp_path: Path) -> None:
     (tmp_path / "answers.txt").write_text("5\n", "utf-8")
     words = [sys.executable, "-c", "import torch; print('read', input()); torch.ones(3).sum()"]
@@ -262,6 +269,7 @@ def test_a_warning_is_not_said_to_be_why_a_script_ended(script: Callable[[str], 
         ("SIGSEGV", "died of signal 11: the last words", False),
     ],
 )
+@pytest.mark.slow
 def test_what_was_recorded_is_kept_however_a_script_ends(
     how: str, says: str, has_trace: bool, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -275,7 +283,7 @@ def test_what_was_recorded_is_kept_however_a_script_ends(
         assert ranges(tmp_path / "run" / "trace.json.gz", tmp_path / "x.duckdb")["optimizer"] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_schedule_counts_optimizer_steps(script: Callable[[str], Path], tmp_path: Path) -> None:
     options = ["--wait-steps", 1, "--warmup-steps", 1, "--active-steps", 1, "--repeat", 2, "--with-stack"]
     collect(tmp_path / "run", "--profiler", "torch", *options, "--", sys.executable, script(PLAIN), 8)
@@ -314,6 +322,7 @@ def test_lines_of_the_profiler_itself_are_not_shown_and_all_others_are_at_once(w
     assert width > 1 or shown[0] == b"l"
 
 
+@pytest.mark.slow
 def test_lines_are_seen_as_they_come_and_are_whole(tmp_path: Path) -> None:
     """Also where two processes write at once, and the hook is all that says that this is no file."""
     text = (
@@ -420,6 +429,7 @@ def test_nothing_is_left_alive(pass_name: str, how: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT)])
+@pytest.mark.slow
 def test_a_trainer_shows_its_phases_and_lora_parts_without_an_edit(
     package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,6 +464,7 @@ def test_lightning_shows_its_phases_without_an_edit(script: Callable[[str], Path
 
 
 @pytest.mark.parametrize("pass_name", ["torch", pytest.param("memory", marks=SLOW), pytest.param("timing", marks=SLOW)])
+@pytest.mark.slow
 def test_what_a_script_may_do_it_may_do_while_it_is_watched(
     pass_name: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -467,6 +478,7 @@ def test_what_a_script_may_do_it_may_do_while_it_is_watched(
             assert database.rows("select count(*) from step_summary") >= [(19,)]
 
 
+@pytest.mark.slow
 def test_a_step_whose_gradients_overflow_is_one(script: Callable[[str], Path], tmp_path: Path) -> None:
     loop = LAWFUL[LAWFUL.index("scaler =") : LAWFUL.index('print("scale')]
     text = f"import torch\nmodel = torch.nn.Linear(4, 4)\n{loop}"
@@ -474,6 +486,7 @@ def test_a_step_whose_gradients_overflow_is_one(script: Callable[[str], Path], t
     assert rundir.read_summary(tmp_path / "run")["step_cnt"] == 3  # and one to warm up
 
 
+@pytest.mark.slow
 def test_the_timing_pass_knows_what_steps_wait_for_their_loader(script: Callable[[str], Path], tmp_path: Path) -> None:
     """Batches of the training, which takes two a step: those of an evaluation now and then are none of them."""
     collect(tmp_path / "run", "--profiler", "timing", "--", sys.executable, script(EVALUATING))
@@ -505,6 +518,7 @@ for _ in range(3):
 
 
 @pytest.mark.parametrize("weights", ["float32", "bfloat16"])
+@pytest.mark.slow
 def test_the_timing_pass_knows_of_16_bits(weights: str, script: Callable[[str], Path], tmp_path: Path) -> None:
     text = IN_16
     if weights == "bfloat16":
@@ -515,6 +529,7 @@ def test_the_timing_pass_knows_of_16_bits(weights: str, script: Callable[[str], 
 
 
 @pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.slow
 def test_of_ranks_the_loader_counts_that_all_wait_for(slow: int, script: Callable[[str], Path], tmp_path: Path) -> None:
     loads = f"for n, _ in enumerate(torch.utils.data.DataLoader(Slow() if rank == {slow} else range(9))):"
     asleep = "import time\nclass Slow(list):\n    def __init__(self): super().__init__(range(9))\n"
@@ -561,6 +576,7 @@ for number, batch in enumerate(batches):
 
 
 @pytest.mark.parametrize("where", quick(2, ["loader", "bool", "forward"]))
+@pytest.mark.slow
 def test_the_timing_pass_counts_padding_and_micro_steps(
     where: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -583,6 +599,7 @@ def test_the_timing_pass_counts_padding_and_micro_steps(
     assert evidence == "67 % of 60 tokens a step are padding; 33 % would be if each batch was padded to its longest"
 
 
+@pytest.mark.slow
 def test_what_a_scripts_memory_is_for_is_known_of_weights_gradients_and_optimizers(
     script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -607,6 +624,7 @@ def test_what_a_scripts_memory_is_for_is_known_of_weights_gradients_and_optimize
 @pytest.mark.parametrize(
     ("how", "pass_name"), quick(2, [("fork", "torch"), ("spawn", "memory"), ("spawn", "torch"), ("fork", "memory")])
 )
+@pytest.mark.slow
 def test_loaders_do_not_fill_their_memory_with_what_they_do(
     how: str, pass_name: str, script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -630,6 +648,7 @@ def test_a_rank_that_was_killed_is_named_by_what_started_it() -> None:
 @pytest.mark.parametrize(
     "options", [["--profiler", "timing"], ["--profiler", "torch", "--active-steps", 1, "--repeat", 0]], ids=len
 )
+@pytest.mark.slow
 def test_a_crash_is_told_what_helps_and_not_what_was_done(
     options: list[Any], script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -641,6 +660,7 @@ def test_a_crash_is_told_what_helps_and_not_what_was_done(
 
 
 @pytest.mark.parametrize("profiler", ["torch", "timing"])
+@pytest.mark.slow
 def test_ctrl_c_reaches_a_script_as_at_a_terminal(profiler: str, script: Callable[[str], Path], tmp_path: Path) -> None:
     """And what was measured until then is kept."""
     words = [sys.executable, "-m", "lorabench", "collect", "-o", tmp_path / "run", "--profiler", profiler, "--"]
@@ -658,7 +678,7 @@ def test_ctrl_c_reaches_a_script_as_at_a_terminal(profiler: str, script: Callabl
     assert len((tmp_path / "run" / rundir.STEPS).read_text("utf-8").splitlines()) >= 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callable[[str], Path], tmp_path: Path) -> None:
     text = ENDS.split("how =", maxsplit=1)[0] + "torch.save(torch.nn.Sequential(model), sys.argv[1])\n"
     collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, script(text), tmp_path / "model.pt")
@@ -667,13 +687,14 @@ def test_a_model_that_a_script_saves_is_loaded_without_lorabench(script: Callabl
     subprocess.run([sys.executable, "-c", load, tmp_path / "model.pt"], env=ENVIRONMENT, check=True)
 
 
+@pytest.mark.slow
 def test_loaders_that_fork_are_no_processes_of_their_own(script: Callable[[str], Path], tmp_path: Path) -> None:
     path = script(PLAIN.replace("batch_size=4", "batch_size=4, num_workers=2"))
     collect(tmp_path / "run", "--profiler", "torch", "--", sys.executable, path, 3)
     assert traces(tmp_path / "run") == {"trace.json.gz"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_part_of_a_script_is_recorded_by_a_context_manager(script: Callable[[str], Path], tmp_path: Path) -> None:
     def run(how: str) -> str:
         words = [sys.executable, script(INSIDE), how, tmp_path / how]
@@ -711,6 +732,7 @@ except lorabench.errors.LorabenchError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_part_of_a_script_that_is_recorded_by_a_schedule(
     script: Callable[[str], Path], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -727,7 +749,7 @@ def test_a_part_of_a_script_that_is_recorded_by_a_schedule(
     assert {(5,)} <= set(recorded)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranks_that_record_a_part_of_themselves_share_a_run_directory(
     script: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -741,7 +763,7 @@ def test_ranks_that_record_a_part_of_themselves_share_a_run_directory(
     assert not list(tmp_path.glob(".run*"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("package", "text"), [("transformers", TRAINER), ("trl", SFT), ("lightning", LIGHTNING)])
 def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     package: str, text: str, script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -766,7 +788,7 @@ def test_callbacks_leave_a_run_directory_and_the_losses_as_they_are(
     assert rows == [("annotation", True, True, True)] * (4 if package == "lightning" else 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_training_that_fails_under_a_callback_leaves_a_run_that_says_so(
     script: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

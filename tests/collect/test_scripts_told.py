@@ -44,6 +44,7 @@ def script(tmp_path: Path) -> Write:
     return write
 
 
+@pytest.mark.slow
 def test_a_script_that_records_a_part_of_itself_is_recorded_whole_in_each_pass(script: Write, tmp_path: Path) -> None:
     words = [sys.executable, script(INSIDE), "schedule", tmp_path / "part"]
     done = collect(tmp_path, "--profiler", "timing,torch", "--", *words)
@@ -53,6 +54,7 @@ def test_a_script_that_records_a_part_of_itself_is_recorded_whole_in_each_pass(s
         assert database.rows("select range_cnt from range_summary where path = 'forward/Sequential/0'") == [(6,)]
 
 
+@pytest.mark.slow
 def test_ranges_of_a_script_that_names_its_own_go_on_where_its_profile_steps_aside(
     script: Write, tmp_path: Path
 ) -> None:
@@ -63,6 +65,7 @@ def test_ranges_of_a_script_that_names_its_own_go_on_where_its_profile_steps_asi
     assert "mine" in paths and "mine/Sequential/0" in paths
 
 
+@pytest.mark.slow
 def test_a_callback_of_a_trainer_steps_aside_in_each_pass(script: Write, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     callback = "callbacks=[lorabench.integrations.TrainerCallback('run')], train_dataset="
@@ -72,6 +75,7 @@ def test_a_callback_of_a_trainer_steps_aside_in_each_pass(script: Write, tmp_pat
         assert database.rows("select count(*) from range_summary where path = 'forward/PeftModel'") == [(1,)]
 
 
+@pytest.mark.slow
 def test_python_is_told_its_own_arguments_when_a_run_exists(script: Write, tmp_path: Path) -> None:
     words = [sys.executable, script(INSIDE), "whole", tmp_path / "part"]
     subprocess.run(words, env=ENVIRONMENT, check=True, capture_output=True)
@@ -94,6 +98,7 @@ def test_python_is_told_its_own_arguments_when_a_run_exists(script: Write, tmp_p
         (["--active-steps", 2], 3, [1, 2]),
     ],
 )
+@pytest.mark.slow
 def test_each_step_that_a_schedule_keeps_is_a_step_with_its_number(
     options: list[object], count: int, kept: list[int], script: Write, tmp_path: Path
 ) -> None:
@@ -108,6 +113,7 @@ def test_each_step_that_a_schedule_keeps_is_a_step_with_its_number(
     assert {int(row["step"]) for row in timed} >= set(kept) - {1}
 
 
+@pytest.mark.slow
 def test_what_follows_the_training_is_in_none_of_its_steps(script: Write, tmp_path: Path) -> None:
     text = STEPS + "import time\ntime.sleep(0.7)\n"
     options = ["--profiler", "torch", "--wait-steps", 2, "--active-steps", 2]
@@ -117,6 +123,7 @@ def test_what_follows_the_training_is_in_none_of_its_steps(script: Write, tmp_pa
     assert rows == [(3, True), (4, True)]
 
 
+@pytest.mark.slow
 def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Write, tmp_path: Path) -> None:
     text = STEPS.replace("import", "import lorabench,", 1).replace(
         "    model(", "    with lorabench.span('step', 100 + n): model("
@@ -127,6 +134,7 @@ def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Wri
     assert steps[:3] == [100, 101, 102]
 
 
+@pytest.mark.slow
 def test_a_thread_that_the_memory_pass_does_not_record_is_said(script: Write, tmp_path: Path) -> None:
     collect(tmp_path, "--profiler", "torch,memory", "--", sys.executable, script(THREAD))
     assert message(tmp_path, "memory").startswith("it trained in another thread than the one that imported torch")
@@ -135,6 +143,7 @@ def test_a_thread_that_the_memory_pass_does_not_record_is_said(script: Write, tm
 @pytest.mark.parametrize(
     ("count", "says"), [(5, "the command made 5: train for longer"), (0, "the command made none: train for longer")]
 )
+@pytest.mark.first(1)
 def test_a_training_shorter_than_the_wait_of_its_schedule_is_told_both(
     count: int, says: str, script: Write, tmp_path: Path
 ) -> None:
@@ -148,6 +157,7 @@ def test_a_script_that_comes_through_a_pipe_is_told_to_be_a_file(tmp_path: Path)
     assert done.stderr.count("no Python process of the command imported torch; a pipe is not handed on") == 2
 
 
+@pytest.mark.slow
 def test_a_script_that_refuses_its_own_folder_in_the_second_pass_is_told_how_to_run_once(
     script: Write, tmp_path: Path
 ) -> None:

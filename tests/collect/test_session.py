@@ -214,7 +214,7 @@ def test_an_existing_run_is_replaced_only_when_asked(run: Path, tmp_path: Path) 
     assert "is not a run directory" in done.stderr and (foreign / "thesis.txt").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_process_trains_its_adapter(tmp_path: Path) -> None:
     folder = tmp_path / "process"
     collect(folder, *SMALL, "--lora-cnt", 2, "--peft-mode", "process", "--profiler", "torch")
@@ -230,7 +230,7 @@ def test_steps_are_raised_to_a_whole_cycle_which_is_said(tmp_path: Path, run_com
     assert "--steps raised from 3 to 4" in done.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_cycle_has_a_trace_averages_and_stacks_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "cycles"
     schedule = ("--steps", 4, "--active-steps", 2, "--repeat", 0, "--with-stack")
@@ -245,7 +245,7 @@ def test_each_cycle_has_a_trace_averages_and_stacks_of_its_own(tmp_path: Path) -
     assert rundir.read_summary(folder)["matrix_products_per_step"] == products / 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) -> None:
     words = command("collect", "-o", tmp_path / "run", "--no-report", "--lora-cnt", 4, "--profiler", "memory")
     # what begins as a copy of this process counts its memory as its own
@@ -262,7 +262,7 @@ def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) 
     assert rundir.read_summary(tmp_path / "run")["matrix_products_per_step"] > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     passes = "timing,nsys" if tools.find() else "timing"
     folder = tmp_path / "run"
@@ -284,7 +284,7 @@ def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number
     assert remains(tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_takes_too_long_is_stopped_with_its_agent(tmp_path: Path) -> None:
     needs_nsys()
     done = collect(
@@ -295,6 +295,7 @@ def test_a_run_that_takes_too_long_is_stopped_with_its_agent(tmp_path: Path) -> 
     assert remains(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_running_out_of_memory_is_a_result(tmp_path: Path) -> None:
     import resource
 
@@ -382,7 +383,7 @@ def test_a_dry_run_knows_the_layers_of_a_configuration_that_is_here(
     assert "cannot load --model" in run_command(*dry, "q_proj", code=3).stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_pass_that_cannot_begin_is_explained(tmp_path: Path, run_command: Callable[..., Ended]) -> None:
     asked = ("--target-modules", "nosuch", "--profiler", "timing")
     done = run_command("collect", "-o", tmp_path / "run", *SMALL, *asked, code=7)
@@ -409,7 +410,7 @@ for step in range(int(sys.argv[1])):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_python_command_is_profiled(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, "utf-8")
     collect(tmp_path / "run", "--profiler", "torch,nsys,memory", "--", sys.executable, tmp_path / "train.py", 4)
@@ -449,6 +450,7 @@ def test_runs_stand_side_by_side(run: Path, tmp_path: Path, run_command: Callabl
         assert says in run_command("compare", run, bad, code=3).err
 
 
+@pytest.mark.slow
 def test_several_runs_are_one_page(run: Path, tmp_path: Path, run_command: Callable[..., Ended]) -> None:
     shutil.copytree(run, tmp_path / "other")
     run_command("report", run, tmp_path / "other", "-o", tmp_path / "p.html")

@@ -110,6 +110,7 @@ def test_the_profilers_schedule(settings: dict[str, Any], schedule: tuple[int, .
     assert spec.with_whole_cycle().steps == steps
 
 
+@pytest.mark.slow
 def test_a_config_file_is_overruled_by_options(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     config.write_text('[collect]\nlora-cnt = 3\nrank = [4, 8, 16]\ntarget-modules = ["q_proj", "v_proj"]\n', "utf-8")

@@ -74,6 +74,7 @@ def by_hand(model: Any, parameters: list[Any], settings: Any) -> tuple[list[floa
 
 
 @pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.slow
 def test_epochs_are_those_of_a_plain_loop_to_the_bit(method: str) -> None:
     import copy
 
@@ -90,6 +91,7 @@ def test_epochs_are_those_of_a_plain_loop_to_the_bit(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+@pytest.mark.slow
 def test_the_shipped_words_are_learned(method: str) -> None:
     _, entries = train(Trainer(spec(method=method, epochs=4), CPU, with_ranges=False))
     assert entries[-1]["val_acc"] > 0.85 and entries[-1]["val_acc"] >= entries[0]["val_acc"]

@@ -97,6 +97,7 @@ def losses(trainer: Trainer, steps: int = 6) -> list[float]:
     [{"peft_mode": "switch"}, {"peft_mode": "batch"}, {"peft_mode": "batch", "adapter_storage": "stacked"}],
     ids=lambda s: "-".join(s.values()),
 )
+@pytest.mark.first(4)
 def test_recorded_steps_train_as_others(settings: dict[str, Any], lengths: str) -> None:
     spec = from_dict(TINY | settings | {"lengths": lengths})
     expected = losses(Trainer(spec, CPU, with_ranges=False))
@@ -224,6 +225,7 @@ def test_classifiers_are_not_recorded() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.slow
 def test_modules_without_adapters_are_compiled_and_the_losses_stay() -> None:
     settings = TINY | {"peft_mode": "batch", "target_modules": "q_proj,v_proj"}
     expected = losses(Trainer(from_dict(settings), CPU, with_ranges=False), 2)

@@ -293,7 +293,7 @@ def test_settings_that_contradict_are_refused(settings: dict[str, Any], says: st
         from_dict(settings)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sft_leaves_the_metrics_that_its_scripts_print(tmp_path: Path) -> None:
     words = ("--trainer", "sft", "--steps", "4", "--seq-len", "16", "--profiler", "timing", "--device", "cpu")
     done = subprocess.run(

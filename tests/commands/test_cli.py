@@ -48,6 +48,7 @@ def run_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str
     return call
 
 
+@pytest.mark.slow
 def test_a_report_is_written_and_named_last(trace: Path, run_process: Callable, tmp_path: Path) -> None:
     assert run_process("analyze", trace, "-o", "report.csv").stdout == "wrote report.csv\n"
     assert {p.name for p in tmp_path.iterdir()} == {"cache", "report.csv", trace.name}
@@ -60,6 +61,7 @@ def test_a_report_is_written_and_named_last(trace: Path, run_process: Callable, 
     assert rows[0]["rank"] == "", "NULL is an empty cell"
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run_process: Callable, tmp_path: Path) -> None:
     reader, writer = os.openpty()
     command = [sys.executable, "-m", "lorabench", "analyze", str(trace), "-o", str(tmp_path / "report.csv")]
@@ -70,11 +72,13 @@ def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run_proc
     assert run_process("analyze", trace, "-o", "again.csv", "--quiet").stderr == ""
 
 
+@pytest.mark.slow
 def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "out/")
     assert {p.name for p in (tmp_path / "out").iterdir()} == {f"{v}.csv" for v in PUBLIC}
 
 
+@pytest.mark.slow
 def test_parquet_and_json_hold_the_same_rows(trace: Path, run: Callable, tmp_path: Path) -> None:
     for name in ("k.parquet", "k.json", "k.csv"):
         run("analyze", trace, "--report", "kernel_summary", "-o", name, "--db", "x.duckdb")
@@ -107,6 +111,7 @@ def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_pa
 
 
 @pytest.mark.own_cache
+@pytest.mark.slow
 def test_the_cache_can_be_listed_cleared_and_has_a_limit(
     trace: Path, run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +131,7 @@ def test_the_cache_can_be_listed_cleared_and_has_a_limit(
     assert "choose list or clear" in run("cache", "empty", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_database_with_other_views_is_made_anew(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(trace, db=tmp_path / "r.duckdb").close()
     first = (tmp_path / "r.duckdb").stat().st_mtime_ns
@@ -134,6 +140,7 @@ def test_a_database_with_other_views_is_made_anew(trace: Path, tmp_path: Path, m
     assert (tmp_path / "r.duckdb").stat().st_mtime_ns > first
 
 
+@pytest.mark.slow
 def test_a_database_made_earlier_is_an_input(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.duckdb")
     trace.unlink()
@@ -141,6 +148,7 @@ def test_a_database_made_earlier_is_an_input(trace: Path, run: Callable, tmp_pat
     assert "ampere_sgemm" in (tmp_path / "k.csv").read_text()
 
 
+@pytest.mark.slow
 def test_a_folder_gives_its_traces_side_by_side(
     synthetic_trace: Callable[..., Path], run: Callable, tmp_path: Path
 ) -> None:
@@ -167,6 +175,7 @@ def test_query_takes_a_views_name_alone(trace: Path, run: Callable) -> None:
 
 
 @pytest.mark.parametrize("command", [("views",), ("--help",), ("query", "run.sqlite", "kernel_summary")])
+@pytest.mark.first(2)
 def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...], trace: Path) -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     words = [sys.executable, "-m", "lorabench", *command]
@@ -182,6 +191,7 @@ def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...], trace: Path)
 
 @pytest.mark.parametrize("command", ["views", "query run.sqlite launch_trace --csv"])
 @pytest.mark.parametrize(("target", "says"), [("/dev/full", "lorabench: cannot write the output: "), ("&-", "")])
+@pytest.mark.first(1)
 def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str, trace: Path) -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     line = f"{sys.executable} -m lorabench {command} >{target}"
@@ -208,6 +218,7 @@ def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str
         (("what-if", "--limit", "3"), "give an INPUT, or --list"),
     ],
 )
+@pytest.mark.first(2)
 def test_a_wrong_command_says_what_to_do(words: tuple[str, ...], says: str, trace: Path, run: Callable) -> None:
     done = run(*words, code=2)
     assert says in done.stderr and "Traceback" not in done.stderr
@@ -240,6 +251,7 @@ def test_a_rank_of_two_runs_that_are_compared_is_refused(tmp_path: Path, run: Ca
 
 
 @pytest.mark.parametrize("are_both", [False, True])
+@pytest.mark.slow
 def test_what_is_written_does_not_depend_on_who_listens(are_both: bool, trace: Path, tmp_path: Path) -> None:
     """`lorabench analyze run.sqlite -o report.csv 2>&1 | head -1`: the answer has gone to a pipe that is closed."""
     reader, writer = os.pipe()
@@ -264,6 +276,7 @@ def test_tables_print_texts_as_they_are(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.splitlines()[1].split() == ["[bold]x[/bold]", "1,234,567", "0.5"]
 
 
+@pytest.mark.slow
 def test_python_is_as_short(trace: Path, tmp_path: Path) -> None:
     with lorabench.open(trace, db=tmp_path / "x.duckdb") as database:
         frame = database.view("range_summary")
@@ -278,6 +291,7 @@ def test_python_is_as_short(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("views",), ("query", RUN, "range_summary"), ("analyze", RUN, "--report", "finding")]
 )
+@pytest.mark.first(1)
 def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[object, ...]) -> None:
     process = subprocess.Popen([sys.executable, "-m", "lorabench", *map(str, words)], stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -247,6 +247,7 @@ def masked(lines: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("block", params(PYTHON))
+@pytest.mark.first(4)
 def test_python_runs_as_it_stands_on_the_page(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if re.search(r"import torch|annotate|lorabench\.span", block.text):
         skip_without_torch()

@@ -31,6 +31,7 @@ def profile(tmp_path: Path) -> Iterator[Profile]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_shell_and_a_notebook_show_the_answer(shared: Any, run_command: Callable[..., Any]) -> None:
     printed = run_command("summary", RUN).out.splitlines()
     shown = repr(shared).splitlines()
@@ -65,6 +66,7 @@ def test_it_predicts(shared: Any) -> None:
         shared.what_if("graph=nowhere")
 
 
+@pytest.mark.slow
 def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
     profile.close()
     assert repr(profile) == "<closed: lora-run.sqlite>"
@@ -79,6 +81,7 @@ def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", ["KeyboardInterrupt", "InputError"])
+@pytest.mark.slow
 def test_rows_that_could_not_be_made_are_made_when_they_are_asked_for_again(fails: str, profile: Any) -> None:
     """As behind the stop button of a notebook."""
     error = KeyboardInterrupt if fails == "KeyboardInterrupt" else InputError
@@ -98,6 +101,7 @@ def test_rows_that_could_not_be_made_are_made_when_they_are_asked_for_again(fail
         assert profile.what_if().equals(sound.what_if())
 
 
+@pytest.mark.slow
 def test_what_the_database_makes_of_an_interrupt_is_one(profile: Any) -> None:
     for error in (
         RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error: Interrupted!"),
@@ -124,6 +128,7 @@ def test_threads_that_share_a_profile_take_turns(shared: Any) -> None:
     assert len(set(found)) == 2 and ask(1) == found[1]
 
 
+@pytest.mark.slow
 def test_of_several_inputs_it_says_what_to_call(tmp_path: Path) -> None:
     with lorabench.open(RUN, RUN.with_name("lora-run.json.gz"), db=tmp_path / "x.duckdb") as opened:
         assert 'what each is: .view("trace_info")' in repr(opened) and "--report" not in repr(opened)
@@ -142,6 +147,7 @@ def test_what_is_no_text_is_refused(method: str, given: Any, shared: Profile) ->
         getattr(shared, method)(given)
 
 
+@pytest.mark.slow
 def test_a_rank_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))  # where the second finds what the first computed
     simulate(Job(ranks=2, steps=2)).write(tmp_path / "ranks")

@@ -105,6 +105,7 @@ def test_wide_characters_and_markup_keep_their_places(
 
 @pytest.mark.parametrize("width", quick(1, [80, 60, 132]))
 @pytest.mark.parametrize("view", ["range_summary", "finding", "launch_trace", "trace_info", "kernel_summary"])
+@pytest.mark.first(3)
 def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
     lines = on_terminal(width, "analyze", trace, "--report", view)
     assert len(lines) > 1 and max(map(table.cell_len, lines)) <= width
@@ -154,6 +155,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     ),
 )
+@pytest.mark.first(1)
 def test_of_ranks_a_narrow_terminal_has_what_answers(view: str, answers: str, job: Path) -> None:
     header = on_terminal(80, "query", job, view)[0].split()
     assert set(answers.split()) <= set(header) and header[0] in ("rank", "operation", "short_name")
@@ -187,6 +189,7 @@ def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
 
 
 @pytest.mark.parametrize("path", quick(2, corpus_params("nsys/*.sqlite")[:5]))
+@pytest.mark.first(1)
 def test_real_profiles_fit_a_terminal(path: Path, run_command: Callable[..., Any]) -> None:
     for words in (("validate", path), ("query", path, "from range_summary"), ("query", path, "from finding")):
         assert max(map(table.cell_len, run_command(*words).out.splitlines()), default=0) <= 120
@@ -227,6 +230,7 @@ def test_files_have_all_columns_of_the_rows_that_are_wanted(
     assert frame["path"].to_list() == ["step/forward"] and len(frame.columns) > 30
 
 
+@pytest.mark.slow
 def test_in_a_folder_a_row_for_each_of_many_events_is_parquet(
     run_command: Callable[..., Any], trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +303,7 @@ def test_reasons_and_first_columns_name_views_that_exist() -> None:
     assert set(why_empty._MADE_OF) == set(why_empty._NEEDS)
 
 
+@pytest.mark.slow
 def test_commands_that_print_rows_have_csv_and_json(run_command: Callable[..., Any], trace: Path) -> None:
     for words in (("doctor",), ("query", trace, "from kernel_summary"), ("cache",)):
         rows = json.loads(run_command(*words, "--json").out)
@@ -325,6 +330,7 @@ def test_what_the_row_above_says_is_not_said_again(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("command", [("query", "{}", "kernel_summary"), ("what-if", "{}"), ("validate", "{}")])
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+@pytest.mark.first(2)
 def test_what_is_printed_as_rows_can_be_written_to_a_file(
     command: tuple[str, ...], suffix: str, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -359,6 +365,7 @@ def test_where_rows_cannot_go_is_said(more: tuple[str, ...], message: str, run_c
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
 @pytest.mark.parametrize("is_there", [True, False], ids=["replaced", "new"])
+@pytest.mark.first(2)
 def test_behind_a_link_the_file_is_written_that_it_leads_to(
     words: list[str],
     name: str,

@@ -19,7 +19,7 @@ def kept(tmp_path: Path) -> set[str]:
     return {path.name for path in (tmp_path / "data" / "lorabench" / "baselines").iterdir()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_trace_can_be_compared_after_it_is_gone(run: Callable[..., Any], tmp_path: Path) -> None:
     before, after = trace(tmp_path / "before.json", 3, gemm=100), trace(tmp_path / "after.json", 3, gemm=150)
     assert run("baseline", "save", "main", before).out == "saved @main\n"
@@ -48,6 +48,7 @@ def test_a_run_keeps_its_measurements_and_traces(run: Callable[..., Any], tmp_pa
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_name_is_replaced_with_force_only_and_removed_at_once(run: Callable[..., Any], tmp_path: Path) -> None:
     one, other = trace(tmp_path / "a.json", 1, gemm=100), trace(tmp_path / "b.json", 1, gemm=150)
     run("baseline", "save", "main", one)

@@ -73,6 +73,7 @@ def table(said: Any) -> dict[str, dict[str, str]]:
     return {next(iter(row.values())): row for row in rows}
 
 
+@pytest.mark.slow
 def test_values_are_for_each_step_where_both_have_steps(run: Callable[..., Any], two: list[Path]) -> None:
     found = table(run(*two, "--by", "kernel", "--csv"))
     assert list(found) == ["(total)", "gemm", "new", "old", "copy"]
@@ -87,6 +88,7 @@ def test_values_are_for_each_step_where_both_have_steps(run: Callable[..., Any],
     assert whole["gemm"]["a.json"] == "200000.0" and whole["gemm"]["b.json"] == "600000.0"
 
 
+@pytest.mark.slow
 def test_the_total_of_nested_ranges_is_the_work_once(run: Callable[..., Any], two: list[Path]) -> None:
     found = table(run(*two, "--csv"))
     assert found["(total)"]["a.json"] == found["step"]["a.json"] == "115000.0"
@@ -101,6 +103,7 @@ def test_steps_show_their_median_first(run: Callable[..., Any], two: list[Path])
     assert found["(median)"]["b.json Δ frac"] == "0.0"
 
 
+@pytest.mark.slow
 def test_a_loop_that_waits_in_every_other_step_is_judged_by_its_mean(run: Callable[..., Any], tmp_path: Path) -> None:
     """The loader is slow, not the steps: their medians are alike, what they take is not."""
     waiting = trace(tmp_path / "waiting.json", [1000] * 40, between=[0, 0, 3000], gemm=100)
@@ -154,6 +157,7 @@ def exchanging(path: Path, product: int, waits: Sequence[int]) -> Path:
 
 @pytest.mark.parametrize("by", ["class", "kernel"])
 @pytest.mark.parametrize(("after", "grown"), quick(2, [(1300, True), (1300, False), (1010, True)]))
+@pytest.mark.first(1)
 def test_what_grew_by_more_than_its_noise_counts_beside_what_is_noise(
     by: str, after: int, grown: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -191,6 +195,7 @@ def test_run_directories_have_a_gate_of_their_own(run: Callable[..., Any], tmp_p
     run(*reversed(runs), "--fail-above", "0")
 
 
+@pytest.mark.slow
 def test_of_a_run_directory_one_recording_counts(run: Callable[..., Any], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -215,6 +220,7 @@ def test_the_verdict_comes_first(run: Callable[..., Any], tmp_path: Path) -> Non
     assert run(slow, fast, "--csv").err.startswith("B is 2.00 x as fast"), "rows alone are data"
 
 
+@pytest.mark.slow
 def test_a_difference_within_the_spread_is_none(run: Callable[..., Any], tmp_path: Path) -> None:
     one = trace(tmp_path / "a.json", [800, 900, 1000, 1100, 1200], gemm=100)
     other = trace(tmp_path / "b.json", [850, 950, 1050, 1150, 1250], gemm=100)
@@ -237,6 +243,7 @@ def test_a_difference_within_the_spread_is_none(run: Callable[..., Any], tmp_pat
 @pytest.mark.parametrize(
     ("walls", "is_told"), [([1000, 1100], False), ([1010], False), ([1300, 1310], True), ([700], True)]
 )
+@pytest.mark.slow
 def test_of_too_few_steps_those_that_lie_among_the_others_are_no_difference(
     walls: list[int], is_told: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -246,12 +253,14 @@ def test_of_too_few_steps_those_that_lie_among_the_others_are_no_difference(
         assert (not run(*pair).out.startswith("no difference found")) is is_told
 
 
+@pytest.mark.slow
 def test_an_input_of_other_work_has_nothing_in_common(run: Callable[..., Any], tmp_path: Path) -> None:
     one, other = trace(tmp_path / "a.json", 1, gemm=100), trace(tmp_path / "b.json", 1, conv=100)
     assert run(one, other, "--by", "kernel").out.startswith("nothing in common: not one kernel of A is in B\n")
     assert "nothing in common" not in run(one, other).out, "both have the range step"
 
 
+@pytest.mark.slow
 def test_recorders_and_profiling_are_said(
     run: Callable[..., Any], synthetic_trace: Callable[..., Path], two: list[Path]
 ) -> None:
@@ -260,6 +269,7 @@ def test_recorders_and_profiling_are_said(
     assert "different profilers" not in run(*two).out and "profiled" in run(*two).out
 
 
+@pytest.mark.slow
 def test_of_ranks_of_one_job_none_is_called_the_faster(run: Callable[..., Any], tmp_path: Path) -> None:
     """The one that the others wait for has the shortest kernels of communication."""
     ranks = simulate(Job(ranks=4, ranks_per_host=4, idle={(3, step): 2_000_000 for step in range(6)})).write(tmp_path)
@@ -292,6 +302,7 @@ def test_columns_are_letters_and_the_unit_is_said_once(run: Callable[..., Any], 
     assert max(map(len, lines)) <= 120
 
 
+@pytest.mark.slow
 def test_rows_that_are_nothing_everywhere_are_left_out(run: Callable[..., Any], tmp_path: Path) -> None:
     one, other = (trace(tmp_path / name, 1, gemm=100) for name in ("a.json", "b.json"))
     assert list(table(run(one, other, "--csv"))) == ["(total)", "step", "step/range gemm"]
@@ -311,6 +322,7 @@ def test_rows_can_be_limited(run: Callable[..., Any], two: list[Path]) -> None:
     assert "3 more rows: --limit 5" in run(*two, "--by", "kernel", "--limit", "2").out
 
 
+@pytest.mark.slow
 def test_a_step_is_as_long_as_the_gpu_takes_for_it(run: Callable[..., Any], tmp_path: Path) -> None:
     """The CPU enqueues steps faster than the GPU computes them, and in one trace it is held up by Python."""
     paths = []
@@ -322,6 +334,7 @@ def test_a_step_is_as_long_as_the_gpu_takes_for_it(run: Callable[..., Any], tmp_
     assert run(paths[0], paths[2], "--by", "step").out.startswith("B is 1.99 x as slow as A: step")
 
 
+@pytest.mark.slow
 def test_the_verdict_names_the_phase_that_a_step_became_longer_in(run: Callable[..., Any], tmp_path: Path) -> None:
     paths = []
     for name, load, kernel in (("a", 0, 20_000), ("b", 9_000_000, 20_000), ("c", 0, 300_000)):
@@ -349,6 +362,7 @@ def test_compiled_graphs_are_compared_by_their_order(run: Callable[..., Any], tm
 
 
 @pytest.mark.parametrize("ranges", [(0, 1), (1, 1), (2, 2)])
+@pytest.mark.first(1)
 def test_recordings_of_a_cpu_are_compared_by_what_both_have(
     ranges: tuple[int, int], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -369,6 +383,7 @@ def test_recordings_of_a_cpu_are_compared_by_what_both_have(
         assert "0.80 -> 0.40" in said or "800.0 -> 400.0" in said, said
 
 
+@pytest.mark.slow
 def test_without_ranges_that_hold_the_work_rows_are_kernels(
     run: Callable[..., Any], two: list[Path], tmp_path: Path
 ) -> None:
@@ -397,6 +412,7 @@ def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Pa
     assert "choose one of" in run(one, other, "--markdown", "--csv", code=2).err
 
 
+@pytest.mark.slow
 def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[..., Any], tmp_path: Path) -> None:
     def of(path: Path, kernels: dict[str, tuple[str, int]]) -> Path:
         """Kernels that are launched in ranges of other names than theirs."""
@@ -427,6 +443,7 @@ def test_a_kernel_with_another_name_in_the_same_place_is_one_row(run: Callable[.
     assert "| gemm\\_128x64 |" in run(one, other, "--by", "kernel", "--markdown").out
 
 
+@pytest.mark.slow
 def test_a_mean_that_one_step_makes_is_said_to_be_of_few_steps(run: Callable[..., Any], tmp_path: Path) -> None:
     one = trace(tmp_path / "one.json", [1000, 1000, 1010, 9000, 1000, 990, 1000], gemm=500)
     even = trace(tmp_path / "even.json", [1000, 1010, 990, 1000, 1000, 1000, 1000], gemm=500)
@@ -582,7 +599,7 @@ def test_one_input_is_not_enough(run: Callable[..., Any], two: list[Path]) -> No
     assert "two inputs or more" in run(two[0], code=2).err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_comparison_finds_no_change_in_a_trace_beside_itself(
     run: Callable[..., Any], synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -640,6 +657,7 @@ def test_the_spread_of_a_row_is_that_of_what_each_step_has_of_it(
         assert found[keys[name]] == spread.Spread(low, middle, high, len(there), warm=warm, total=total[name]), name
 
 
+@pytest.mark.slow
 def test_parts_and_adapters_of_lora_have_a_spread_in_a_comparison(
     synthetic_trace: Callable[..., Path], run_command: Callable[..., Any]
 ) -> None:
@@ -675,6 +693,7 @@ def launches(at: int, name: str, link: int, duration: int, tid: int = 1) -> list
     return [call | {"args": args}, kernel | {"args": args | {"device": 0, "stream": 7}}]
 
 
+@pytest.mark.slow
 def test_work_behind_the_last_step_is_no_steps_and_that_is_said(tmp_path: Path, run: Callable[..., Any]) -> None:
     """A recording ends in the middle of a step: its kernels would make each of the others longer."""
     cut, whole = trace(tmp_path / "cut.json", 4, gemm=100), trace(tmp_path / "whole.json", 4, gemm=100)
@@ -688,6 +707,7 @@ def test_work_behind_the_last_step_is_no_steps_and_that_is_said(tmp_path: Path, 
     assert (total["cut.json"], total["whole.json"]) == (500_000, 400_000)
 
 
+@pytest.mark.slow
 def test_what_took_longer_is_where_it_was_launched(tmp_path: Path, run: Callable[..., Any]) -> None:
     """A forward has the kernels of its backward, too, by sequence number; it did not launch them."""
 
@@ -730,6 +750,7 @@ def test_what_took_longer_is_where_it_was_launched(tmp_path: Path, run: Callable
     )
 
 
+@pytest.mark.slow
 def test_a_kernel_a_thousand_times_as_fast_is_another_one(tmp_path: Path, run: Callable[..., Any]) -> None:
     for fast, is_one in ((30, True), (1, False)):
         a, b = trace(tmp_path / "a.json", 2, gemm_old=900), trace(tmp_path / "b.json", 2, gemm_new=fast)
@@ -739,6 +760,7 @@ def test_a_kernel_a_thousand_times_as_fast_is_another_one(tmp_path: Path, run: C
         assert "gemm_old gemm_new" not in said
 
 
+@pytest.mark.slow
 def test_a_kernel_that_was_launched_before_the_recording_is_in_none_of_its_steps(
     tmp_path: Path, run: Callable[..., Any]
 ) -> None:
@@ -807,6 +829,7 @@ def in_turn(path: Path, turns: int, wall: int, around: str | None, tokens: int =
 
 
 @pytest.mark.parametrize("around", [None, "run"])
+@pytest.mark.slow
 def test_adapters_in_turn_are_one_step_whatever_is_around_them(
     around: str | None, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -827,6 +850,7 @@ def test_names_that_are_nowhere_are_no_comparison(run: Callable[..., Any], two: 
 
 
 @pytest.mark.parametrize("by", [(), ("--by", "range")])
+@pytest.mark.slow
 def test_a_view_of_runs_is_judged_by_tokens_too(by: tuple[str, ...], run: Callable[..., Any], tmp_path: Path) -> None:
     folders = []
     for name, wall, tokens in (("one", 1_000_000, 100), ("two", 1_200_000, 200)):
@@ -846,6 +870,7 @@ QWEN = "qwen-stacks-memory"
         ("legacy-2021-resnet50", "resnet50-six-steps.2021", False),
     ],
 )
+@pytest.mark.first(1)
 def test_of_two_programs_it_is_asked_whether_they_are_one(
     one: str, two: str, is_asked: bool, run_command: Callable[..., Any]
 ) -> None:
@@ -894,6 +919,7 @@ def test_what_does_not_add_up_is_no_measure(by: str, measure: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["device", "step", "kernel", "class", "idle", "range"])
+@pytest.mark.slow
 def test_one_step_and_many_of_a_program_are_alike(by: str, run: Callable[..., Any], tmp_path: Path) -> None:
     """A CPU that runs ahead has left a step long before the GPU works at it: that lies in the step all the same."""
     paths = []

@@ -108,6 +108,7 @@ def test_of_each_kind_of_steps_those_are_listed_that_count(
     ("names", "root"),
     [(LAYERS, "ProfilerStep#"), ({f"base_model.model.{name}": ns for name, ns in LAYERS.items()}, "step ")],
 )
+@pytest.mark.slow
 def test_ranges_in_a_wrapper_are_those_without_it(
     names: dict[str, int], root: str, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_steps_in_a_range_of_a_profiler_are_those_without_it(paths: list[str], i
         assert renamed.of_wrapped(inner, paths) == {path: other for other, path in around.items()}
 
 
+@pytest.mark.slow
 def test_only_ranges_that_match_add_up_once(run: Callable[..., Any], tmp_path: Path) -> None:
     one, two = (of_ranges(tmp_path / f"{n}.json", LAYERS | {"layers.1.mlp": ns}) for n, ns in (("a", 40), ("b", 60)))
     rows = list(csv.DictReader(io.StringIO(run(one, two, "--only", ".", "--csv").out)))
@@ -186,6 +188,7 @@ def test_cold_steps_that_cannot_be_left_out_fail_no_gate(run: Callable[..., Any]
     assert "above one.json, with cold steps in it: not counted" in ended.err
 
 
+@pytest.mark.slow
 def test_profilers_that_cost_differently_make_no_run_slower(
     synthetic_trace: Callable[..., Path], run: Callable[..., Any]
 ) -> None:
@@ -228,6 +231,7 @@ def test_outermost_ranges_alone_are_not_called_alike() -> None:
 
 
 @pytest.mark.parametrize(("added", "is_seen"), [(0, False), (150, True)])
+@pytest.mark.slow
 def test_of_rows_too_what_comes_in_turns_is_no_noise(
     added: int, is_seen: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:

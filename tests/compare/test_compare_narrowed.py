@@ -37,6 +37,7 @@ def rows(found: Any) -> list[dict[str, str]]:
         ("-kernel_name", ["relu", "norm", "gemm"]),
     ],
 )
+@pytest.mark.first(1)
 def test_rows_are_sorted_below_the_total(sort: str, order: list[str], two: list[str], run_command: Run) -> None:
     found = rows(run_command("compare", *two, "--by", "kernel", "--sort", sort, "--csv"))
     assert [row["kernel_name"] for row in found] == ["(total)", *order]
@@ -59,6 +60,7 @@ def test_one_step_or_device_is_compared(two: list[str], run_command: Run) -> Non
     assert [row["device_id"] for row in found] == ["(total)", "0"]
 
 
+@pytest.mark.slow
 def test_all_of_one_device_is_of_it_alone(tmp_path: Path, run_command: Run) -> None:
     """Its total, the verdict and the gate: what the others need is no growth of its own."""
     paths = []
@@ -92,10 +94,12 @@ def test_all_of_one_device_is_of_it_alone(tmp_path: Path, run_command: Run) -> N
         (["--rank", "1"], "--rank 1: no input says which rank it is"),
     ],
 )
+@pytest.mark.first(1)
 def test_what_is_not_there_is_said(asked: list[str], said: str, two: list[str], run_command: Run) -> None:
     assert said in " ".join(run_command("compare", *two, *asked, code=2).stderr.split())
 
 
+@pytest.mark.slow
 def test_one_rank_of_two_folders_is_compared(tmp_path: Path, run_command: Run) -> None:
     folders = [str(tmp_path / name) for name in ("one", "other")]
     for folder, late in zip(folders, ({}, {(2, 1): 9_000_000}), strict=True):

@@ -42,6 +42,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("late", "other", "ranks: in A rank 2 holds the others up (late in", "in B rank 1 holds the others up"),
     ],
 )
+@pytest.mark.slow
 def test_who_is_late_in_each_of_two_jobs_is_said(
     first: str, second: str, starts: str, then: str, jobs: dict[str, Path], run_here: Callable[..., Any]
 ) -> None:
@@ -50,10 +51,12 @@ def test_who_is_late_in_each_of_two_jobs_is_said(
     assert then in said
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_ranks_where_none_is_late(jobs: dict[str, Path], run_here: Callable[..., Any]) -> None:
     assert of_ranks(run_here("compare", jobs["even"], jobs["even"]).out) == ""
 
 
+@pytest.mark.slow
 def test_how_long_the_others_wait_is_of_a_step(jobs: dict[str, Path], run_here: Callable[..., Any]) -> None:
     """Ranks wait for one that sleeps for 9 ms before each step but the first one of four."""
     said = of_ranks(run_here("compare", jobs["late"], jobs["even"]).out)
@@ -62,11 +65,13 @@ def test_how_long_the_others_wait_is_of_a_step(jobs: dict[str, Path], run_here: 
     assert "; cause: idle: late input)" in said
 
 
+@pytest.mark.slow
 def test_one_rank_of_each_is_not_asked(jobs: dict[str, Path], run_here: Callable[..., Any]) -> None:
     single = [jobs[name] / "rank2.json" for name in ("late", "even")]
     assert of_ranks(run_here("compare", *single).out) == ""
 
 
+@pytest.mark.slow
 def test_the_page_of_a_comparison_says_it_too(
     jobs: dict[str, Path], run_here: Callable[..., Any], tmp_path: Path
 ) -> None:

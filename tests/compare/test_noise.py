@@ -58,6 +58,7 @@ def test_steps_that_are_like_those_before_them_say_less(count: int, most: float)
 
 
 @pytest.mark.parametrize("kind", [normal, with_outliers, in_turns])
+@pytest.mark.first(1)
 def test_the_more_steps_the_smaller_a_difference_is_found(kind: Callable[..., Steps]) -> None:
     shares = [share_of_differences(kind, count, 1.035) for count in (5, 20, 100)]
     assert shares == sorted(shares) and shares[-1] > 0.95
@@ -228,6 +229,7 @@ def test_one_step_far_out_hides_no_change_of_a_row_and_is_none() -> None:
 
 
 @pytest.mark.parametrize(("first", "other"), [(3, 3), (5, 5), (12, 12), (3, 12), (5, 60)])
+@pytest.mark.first(2)
 def test_the_means_of_what_does_not_differ_are_as_seldom_said_to(first: int, other: int) -> None:
     """The verdict looks at means as well, where medians say little: that must not make more of noise."""
     draw = random.Random(first)

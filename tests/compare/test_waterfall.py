@@ -83,6 +83,7 @@ UNKNOWN = ("cuda-graphs.a100.json.gz", "resnet50-six-steps.2021.json.gz", "sglan
 
 
 @pytest.mark.parametrize("trace", [FIXTURES / "lora-run.json.gz", *(CORPUS / "kineto" / name for name in UNKNOWN)])
+@pytest.mark.first(1)
 def test_the_parts_are_those_of_the_answer(database_of: Callable, trace: Path) -> None:
     """What is not recorded is nobody's waiting, here as there."""
     (database,) = pair(database_of, trace)
@@ -163,6 +164,7 @@ def stepping(folder: Path, name: str, forward: int, between: int, cold: int = 0)
     return path
 
 
+@pytest.mark.slow
 def test_phases_are_those_of_warm_steps_on_the_clock_that_they_have(tmp_path: Path, run_command: Callable) -> None:
     """A cold step is in no mean, and what lies between steps is in no phase."""
     a = stepping(tmp_path, "a", 200, 0, cold=4000)

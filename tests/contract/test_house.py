@@ -56,6 +56,7 @@ def test_analyze_loads_nothing_that_it_does_not_need(
     assert not loaded & {"torch", "plotly", "polars", "pandas", "typer", "pyarrow.compute"}
 
 
+@pytest.mark.slow
 def test_an_unchanged_input_is_answered_without_arrays(
     synthetic_trace: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +70,7 @@ def test_an_unchanged_input_is_answered_without_arrays(
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
+@pytest.mark.first(1)
 def test_a_header_says_what_the_view_returns(
     view: sql.SqlFile, database_of: Callable, synthetic_trace: Callable
 ) -> None:

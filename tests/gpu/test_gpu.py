@@ -124,7 +124,7 @@ def test_memory_on_the_gpu_is_accounted_for(method: str, checkpointing: str, tmp
     assert (most.get("quantisation_workspace", 0) > 0) is (method == "qlora")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_launches_of_the_fused_operator_do_not_grow_with_the_adapters(tmp_path: Path) -> None:
     options = [*TINYLLAMA, "--peft-mode", "batch", "--profiler", "torch", "--optimizer", "sgd"]
     few = collect(tmp_path / "2", *options, "--lora-cnt", 2)
@@ -134,7 +134,7 @@ def test_launches_of_the_fused_operator_do_not_grow_with_the_adapters(tmp_path: 
     assert many["kernel_launches_per_step"] <= few["kernel_launches_per_step"] + optimizer
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_batch_is_not_slower_than_switch(count: int, tmp_path: Path) -> None:
     options = [*TINYLLAMA, "--profiler", "timing", "--lora-cnt", count, "--steps", 10]
@@ -143,7 +143,7 @@ def test_batch_is_not_slower_than_switch(count: int, tmp_path: Path) -> None:
     assert batch["step_wall_ns"]["p50"] < 1.05 * switch["step_wall_ns"]["p50"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranges_cost_little_where_the_gpu_is_the_limit(tmp_path: Path) -> None:
     summary = collect(tmp_path / "run", *TINYLLAMA, "--batch-size", 16, "--profiler", "timing")
     assert summary["overhead_frac"]["ranges"] < 0.05

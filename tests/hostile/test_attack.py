@@ -15,7 +15,7 @@ QUICK = ["kineto-values", "sqlite-cells", "snapshot-values", "companions"]
 def outcomes(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> list[attack.Outcome]:
     """In another process: each attack is a fork, which takes no threads along, and here are some."""
     return attack.campaign(
-        ATTACKS if pytestconfig.getoption("--slow") else QUICK,
+        ATTACKS if pytestconfig.getoption("--long") else QUICK,
         minutes=60,
         keep=tmp_path_factory.mktemp("broken"),
         stop=SEEDS,

@@ -32,6 +32,7 @@ def overlapping(path: Path, count: int) -> Path:
 
 
 @pytest.mark.parametrize("count", quick(1, [8000, 1000]))
+@pytest.mark.slow
 def test_ranges_that_all_overlap_each_other(count: int, tmp_path: Path, bounded: Bounded) -> None:
     path = overlapping(tmp_path / "run.sqlite", count)
     bounded(path, memory_mb=BUDGET_MB + 150)
@@ -42,6 +43,7 @@ def test_ranges_that_all_overlap_each_other(count: int, tmp_path: Path, bounded:
     assert ("ranges that overlap partially" in lost) == (count > 1000)
 
 
+@pytest.mark.slow
 def test_ranges_nested_thousands_deep(tmp_path: Path, bounded: Bounded) -> None:
     path = overlapping(tmp_path / "run.sqlite", 4000)
     with closing(sqlite3.connect(path)) as file, file:
@@ -50,6 +52,7 @@ def test_ranges_nested_thousands_deep(tmp_path: Path, bounded: Bounded) -> None:
 
 
 @pytest.mark.parametrize("size", [20, 64])
+@pytest.mark.first(1)
 def test_a_string_full_of_what_looks_like_the_end_of_an_event(size: int, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json"
     first = json.dumps(EVENT | {"name": "NAME"}).replace("NAME", "},{'" * (size << 18))
@@ -64,6 +67,7 @@ def test_a_string_full_of_what_looks_like_the_end_of_an_event(size: int, tmp_pat
         ['{"ph":x}', '{"a":[{}', '"},{"', '{"a":1}}', '{"ph":"X","name":"a "b" c","ts":1,"dur":2}', '{"a":"x', "[" * 8],
     ),
 )
+@pytest.mark.slow
 def test_millions_of_invalid_events(event: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json"
     path.write_text(
@@ -73,6 +77,7 @@ def test_millions_of_invalid_events(event: str, tmp_path: Path, bounded: Bounded
 
 
 @pytest.mark.parametrize("text", quick(2, ['"traceEvents":[', "}]", '{"traceEvents":[', "]", "} ]", '}],"a":']))
+@pytest.mark.slow
 def test_headers_and_ends_that_repeat(text: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json"
     inside = json.dumps(text * ((20 << 20) // len(text)))
@@ -113,12 +118,14 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("bomb", quick(4, BOMBS))
+@pytest.mark.first(2)
 def test_pickles_that_ask_for_memory(bomb: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(BOMBS[bomb]())
     bounded(path, memory_mb=BUDGET_MB, code=(0, 3), timeout_s=60)
 
 
+@pytest.mark.slow
 def test_a_memory_timeline_of_millions_of_rows(
     tmp_path: Path, bounded: Bounded, synthetic_trace: Callable[..., Path]
 ) -> None:
@@ -145,7 +152,7 @@ def test_gzip_bombs_of_white_space(spaces: str, tmp_path: Path, bounded: Bounded
     bounded(path, memory_mb=BUDGET_MB, code=3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_texts_of_a_foreign_database_are_no_reason_to_take_all_memory(
     synthetic_trace: Callable[..., Path], tmp_path: Path, bounded: Bounded
 ) -> None:
@@ -169,6 +176,7 @@ def test_texts_of_a_foreign_database_are_no_reason_to_take_all_memory(
         ],
     ),
 )
+@pytest.mark.slow
 def test_no_view_takes_many_times_what_reading_takes(path: Path, tmp_path: Path) -> None:
     """The planner may join rows that have little in common before those that pick a few: a minute for 13,000 events."""
     begin = time.process_time()

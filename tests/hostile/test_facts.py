@@ -49,6 +49,7 @@ def trace(synthetic_trace: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", [["analyze", "FIFO"], ["analyze", "FIFO", "trace.json"], ["compare", "FIFO", "FIFO"]])
+@pytest.mark.slow
 def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(tmp_path / "FIFO.json")
     places = {"FIFO": str(tmp_path / "FIFO.json"), "trace.json": str(trace)}
@@ -59,6 +60,7 @@ def test_a_pipe_as_input_does_not_hang(words: list[str], trace: Path, tmp_path: 
 @pytest.mark.parametrize(
     "name", quick(1, ["manifest.json", "y.sqlite", "steps.csv", "ledger.csv", "x.raw.json.gz", "summary.json"])
 )
+@pytest.mark.slow
 def test_a_pipe_beside_a_trace_does_not_hang(name: str, trace: Path, tmp_path: Path, run_here: Run) -> None:
     os.mkfifo(trace.with_name(name))
     for place in (trace, trace.parent):
@@ -86,6 +88,7 @@ BAD_JSON = {
         ("sweep.json", "deep"),
     ]),
 )  # fmt: skip
+@pytest.mark.first(1)
 def test_a_damaged_file_of_a_run_ends_in_a_line(
     name: str, damage: str, trace: Path, tmp_path: Path, run_here: Run
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_damaged_configuration_ends_in_a_line(content: bytes, tmp_path: Path, 
 @pytest.mark.parametrize(
     "name", quick(2, [b"caf\xe9.json", b"a\x1b[31mb.json", b"a\nb.json", b"--help.json", b"md:x.json"])
 )
+@pytest.mark.slow
 def test_names_of_files_are_printed_as_they_are_and_obeyed_by_nobody(name: bytes, trace: Path, tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(trace.parent) + b"/" + name))
     trace.rename(odd)
@@ -130,6 +134,7 @@ def test_gzip_in_gzip_is_refused(tmp_path: Path, run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("where", ["stdout", "csv", "json", "compare", "query", "column"])
+@pytest.mark.first(2)
 def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path, run_here: Run) -> None:
     evil = "step\x1b]0;owned\x07\u202e\x9b31m 3\nlorabench: forged"
     events = [
@@ -156,6 +161,7 @@ def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path,
 
 
 @pytest.mark.parametrize("report", ["operator_summary", "all"])
+@pytest.mark.slow
 def test_shapes_without_inputs_stop_no_report(report: str, tmp_path: Path, run_here: Run) -> None:
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::cudnn_convolution", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
     shapes = ["", "[", "[[4,3,8,8],[4,3,3,3]]", [[0, 3, 8, 8], [4, 0, 3, 3]], [[10**18] * 6], [["a"]], "null", {"a": 1}]
@@ -166,6 +172,7 @@ def test_shapes_without_inputs_stop_no_report(report: str, tmp_path: Path, run_h
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_view_that_cannot_be_computed_takes_no_other_with_it(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
 ) -> None:
@@ -217,6 +224,7 @@ def test_an_output_never_replaces_an_input(how: str, command: str, trace: Path, 
     assert {p.name: p.read_bytes() for p in trace.parent.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_bad_files_among_many_are_counted_and_named(tmp_path: Path, run_here: Run) -> None:
     folder = tmp_path / "many"
     folder.mkdir()

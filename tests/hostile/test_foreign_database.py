@@ -34,6 +34,7 @@ def edited(path: Path, *statements: str) -> Path:
 
 @pytest.mark.parametrize("name", ["range_summary", "source", "lorabench", "set_work"])
 @pytest.mark.parametrize("command", ["analyze -o r.csv", "analyze -o all/", "report -o p.html", "validate", "query"])
+@pytest.mark.first(5)
 def test_views_of_others_read_no_file(
     theirs: Path, tmp_path: Path, name: str, command: str, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_views_and_functions_of_others_are_not_run(theirs: Path, tmp_path: Path)
         ("alter table gpu_op alter column start_ns type varchar", InputError),
     ],
 )
+@pytest.mark.first(3)
 def test_other_tables_are_refused_in_a_line(
     statement: str, error: type[Exception], theirs: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_other_tables_are_refused_in_a_line(
         "",
     ],
 )
+@pytest.mark.first(8)
 def test_a_query_is_a_select_and_touches_no_file(statement: str, theirs: Path, tmp_path: Path) -> None:
     with opened(theirs) as database, pytest.raises(UsageError) as raised:
         database.query(statement)
@@ -132,6 +135,7 @@ def test_a_query_is_a_select_and_touches_no_file(statement: str, theirs: Path, t
         ("'infinity'::timestamp", "infinity"),
     ],
 )
+@pytest.mark.first(3)
 def test_values_of_every_type_are_printed(
     expression: str, text: str, theirs: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -59,6 +59,7 @@ FULL_DISKS = [
 
 
 @pytest.mark.parametrize(("words", "limit"), quick(2, FULL_DISKS))
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_earlier_output_whole(
     limit: int, words: list[str], sqlite: Path, tmp_path: Path
 ) -> None:

@@ -79,12 +79,13 @@ def kernels(path: Path, db: Path) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-@dear(4, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(4, long=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=EVENTS)
 @example(drawn=[(KERNEL, {"context": "0/0", "grid": "grid(100,)"}, {})])  # torch.compile
 @example(drawn=[(CALL, {"correlation": 2}, {}), (KERNEL, {"correlation": 1.6}, {})])
 @example(drawn=[(KERNEL, {}, {"ts": 10**18}), (KERNEL, {}, {})])
 @example(drawn=[(KERNEL, {}, {"tid": "0/0"})])
+@pytest.mark.slow
 def test_a_value_of_another_type_costs_no_more_than_itself(drawn: list[tuple[Any, ...]], tmp_path: Path) -> None:
     events = [event | other | {"args": args} for event, args, other in drawn]
     path = tmp_path / "run.json"
@@ -112,6 +113,7 @@ DAMAGES = ("", ', {"name": "a" "}')
 @pytest.mark.parametrize(
     ("time", "damage"), quick(5, [(time, DAMAGES[(n + turn) % 2]) for turn in (0, 1) for n, time in enumerate(TIMES)])
 )
+@pytest.mark.first(2)
 def test_times_are_exact_however_they_are_written(time: str, damage: str, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     event = json.dumps(KERNEL | {"ts": "TIME"}).replace('"TIME"', time)
@@ -141,6 +143,7 @@ WHOLE = json.dumps({"traceEvents": [KERNEL]})
         ],
     ),
 )
+@pytest.mark.first(2)
 def test_what_stands_behind_the_events_is_read_or_reported(
     behind: str, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +151,7 @@ def test_what_stands_behind_the_events_is_read_or_reported(
 
 
 @pytest.mark.parametrize("behind", quick(2, ["", f"{WHOLE}", "]", "\n", "[{}]", " x"]))
+@pytest.mark.first(1)
 def test_what_stands_behind_a_list_is_reported(behind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = f"{len(behind):,} bytes that are not the end of one JSON document" if behind.strip(" \n]") else None
     _check_end("[", "]" + behind, said, tmp_path, monkeypatch)
@@ -203,6 +207,7 @@ def _refusing(parse: Any, word: bytes) -> Any:
         ({"cat": "dynamo_timed", "ph": "B"}, 300, "300 events that begin and end apart (B, E) are not read"),
     ],
 )
+@pytest.mark.first(5)
 def test_why_a_trace_has_no_gpu_work_is_said(changed: dict[str, object], count: int, why: str, tmp_path: Path) -> None:
     events = [CALL | changed | {"ts": 10 * number} for number in range(count)]
     (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [CALL | {"cat": "cpu_op"}, *events]}), "utf-8")

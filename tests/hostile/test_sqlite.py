@@ -131,6 +131,7 @@ def test_a_column_called_rowid_is_a_column(tmp_path: Path) -> None:
         "value TEXT GENERATED ALWAYS AS (printf('%*d', 1000000, id))",
     ],
 )
+@pytest.mark.first(2)
 def test_computed_texts_end_in_a_line(value: str, tmp_path: Path, bounded: Callable[..., Any]) -> None:
     path = export(tmp_path / "run.sqlite", 5, value=value, strings=20_000)
     ran = bounded(path, memory_mb=450, code=3)

@@ -59,6 +59,7 @@ def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled
 
 
 @pytest.mark.parametrize("waited", [0.0, 0.5, 0.9])
+@pytest.mark.first(2)
 def test_what_waits_for_input_is_no_faster_for_another_model(waited: float, tmp_path: Path, run_command: Run) -> None:
     """The fastest step waits for nothing, as with workers; of a usual one the model has but what is not waited."""
     step = SLOW.step_ns()
@@ -86,6 +87,7 @@ def masks(token_cnt: int, real: int, longest: int) -> dict[str, int]:
         (masks(1000, 500, 500), {"sequences of one length together", "pad to the longest of each batch"}),
     ],
 )
+@pytest.mark.first(2)
 def test_padding_is_among_the_edits_where_masks_tell_of_it(
     padding: dict[str, int], expected: set[str], tmp_path: Path, run_command: Run
 ) -> None:
@@ -146,6 +148,7 @@ def rows_after(before: Path, after: Path, run_command: Run) -> dict[str, dict[st
     return {row["edit"]: row for row in json.loads(run_command("improve", before, "--after", after, "--json").out)}
 
 
+@pytest.mark.slow
 def test_an_edit_is_made_where_the_run_says_so_however_the_times_changed(tmp_path: Path, run_command: Run) -> None:
     step, faster = SLOW.step_ns(), replace(SLOW, data_ns=2_000)
     before = script(tmp_path / "before", SLOW, loader=loader_of(step, 0.5, 1), padding=masks(1000, 400, 500))
@@ -323,7 +326,7 @@ for number, batch in enumerate(loader):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_loader_that_is_slow_on_purpose_is_found_and_gone_after_the_edit(tmp_path: Path, run_command: Run) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(TRAIN)

@@ -257,6 +257,7 @@ def test_after_a_change_was_made_by_hand_the_prediction_is_held_against_it(
     assert "differs from run by peft-mode, rank" in run_command("improve", run, "--after", "other", code=2).err
 
 
+@pytest.mark.slow
 def test_forced_it_measures_all_again_and_replaces_another_improvement(
     run: Path, machine: Machine, run_command: Run
 ) -> None:

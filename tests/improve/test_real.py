@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 TRIES = 3  # on a machine that others use at the same time
 RUN = ("--lora-cnt", 4, "--steps", 10, "--no-report")
 

@@ -236,6 +236,7 @@ def test_text_that_is_not_utf8_is_replaced_and_counted(sqlite: Path, tmp_path: P
 
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.95])
 @pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.first(3)
 def test_a_truncated_trace_gives_what_is_whole(trace: bytes, tmp_path: Path, kept: float, packed: bool) -> None:
     content = gzip.compress(trace) if packed else trace
     path = written(tmp_path / "cut.json", content[: int(len(content) * kept)])
@@ -314,6 +315,7 @@ def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: P
         {"baseTimeNanoseconds": "yesterday", "schemaVersion": {"a": 1}},
     ],
 )
+@pytest.mark.first(2)
 def test_metadata_of_foreign_types_is_left_out(about: dict[str, object], trace: bytes, tmp_path: Path) -> None:
     content = {**about, "traceEvents": json.loads(trace)["traceEvents"]}
     with opened(written(tmp_path / "x.json", json.dumps(content).encode()), db=tmp_path / "x.duckdb") as found:
@@ -357,6 +359,7 @@ def test_a_table_of_warnings_that_cannot_be_read_costs_the_warnings(sqlite: Path
         assert found.rows("select value from source_fact where item = 'nsys warning'") == [("of CUDA",)]
 
 
+@pytest.mark.slow
 def test_what_nsys_said_stands_where_cuda_is_missing(
     sqlite: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -405,6 +408,7 @@ def test_the_command_line_prints_one_line_and_an_exit_code(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_inputs_are_never_written(sqlite: Path, tmp_path: Path) -> None:
     sqlite.chmod(0o444)
     folder = tmp_path / "locked"

@@ -49,6 +49,7 @@ def test_the_traces_of_the_one_folder_that_holds_some_are_read(folder: str, tmp_
         ["rank0.5.pt.trace.json.gz", "rank1.5.pt.trace.json.gz"],  # Composer, torchtune
     ],
 )
+@pytest.mark.first(2)
 def test_ranks_are_known_by_the_names_that_programs_give_their_traces(
     names: list[str], tmp_path: Path, run_command: Callable
 ) -> None:

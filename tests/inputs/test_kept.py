@@ -49,6 +49,7 @@ def alike(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("what", quick(3, ["capture", "ranks", "snapshot", "nsys", "kineto"]))
+@pytest.mark.first(1)
 def test_other_programs_read_what_lorabench_reads(what: str, kept: Callable[[str], Path]) -> None:
     with opened(kept(what)) as database, plain(kept(what)) as connection:
         for view in PUBLIC:
@@ -58,6 +59,7 @@ def test_other_programs_read_what_lorabench_reads(what: str, kept: Callable[[str
                 assert rows
 
 
+@pytest.mark.slow
 def test_what_was_just_made_says_the_same_as_when_it_is_opened_again(
     synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -77,6 +79,7 @@ def test_other_programs_plan_a_view_in_no_time(view: sql.SqlFile, kept: Callable
 
 
 @pytest.mark.parametrize("view", PUBLIC, ids=lambda view: view.name)
+@pytest.mark.first(5)
 def test_it_says_what_each_view_and_column_is(view: sql.SqlFile, kept: Callable[[str], Path]) -> None:
     relations = "(from duckdb_views() union all by name from duckdb_tables())"
     with plain(kept("nsys")) as connection:

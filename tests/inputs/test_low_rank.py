@@ -203,6 +203,7 @@ def test_widths_beyond_all_numbers_cost_no_more_than_themselves(tmp_path: Path) 
         "[[1e308, 1e308], [1e308, 1e308]]",
     ],
 )
+@pytest.mark.first(2)
 def test_shapes_may_hold_anything(dims: str, tmp_path: Path) -> None:
     events = [
         {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10.0 * i, "dur": 5.0,

@@ -72,12 +72,14 @@ def test_work_that_was_launched_and_not_collected_is_not_called_none(tmp_path: P
 
 
 @pytest.mark.parametrize("code", LOST_CONTEXT)
+@pytest.mark.first(2)
 def test_a_program_that_failed_is_said_to_have(code: int, tmp_path: Path) -> None:
     note, _ = said(tmp_path, failed(code))
     assert re.search(rf"the program failed, as cuda\w+ returned {code} \(cudaError\w+\)$", note)
 
 
 @pytest.mark.parametrize("code", [0, 1, 600])
+@pytest.mark.first(1)
 def test_an_error_that_leaves_the_context_is_no_reason(code: int, tmp_path: Path) -> None:
     note, _ = said(tmp_path, failed(code))
     assert "the program failed" not in note and "the recording ended" in note
@@ -97,6 +99,7 @@ def test_graphs_recorded_whole_are_why_there_are_no_kernels(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "call", ["cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cudaStreamIsCapturing"]
 )
+@pytest.mark.first(2)
 def test_calls_of_a_kineto_trace_without_work_say_whether_any_was_asked_for(call: str, tmp_path: Path) -> None:
     both = {"ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 3}
     events = [both | {"cat": "cpu_op", "name": "aten::mm"}, both | {"cat": "cuda_runtime", "name": call}]

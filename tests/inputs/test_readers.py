@@ -12,6 +12,7 @@ PUBLIC = [view.name for view in sql.load() if view.is_public]
 
 
 @pytest.mark.parametrize("trace", ["lora-run.json.gz", "lora-run.sqlite"])
+@pytest.mark.slow
 def test_a_reader_of_another_format_gives_the_same_rows(
     trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def results(tmp_path: Path) -> list[Path]:
     return sorted(tmp_path.glob("cache/lorabench/*.results/*"))
 
 
+@pytest.mark.slow
 def test_what_was_computed_is_said_again(ask: Callable[[], list[str]], computed: list[str], tmp_path: Path) -> None:
     first = ask()
     assert "_finding" in computed and "GPU" in first[0] and "replayed within" in first[2]
@@ -76,6 +77,7 @@ def test_what_was_computed_is_said_again(ask: Callable[[], list[str]], computed:
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("cache/lorabench/*.results"))
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_computed_again(
     ask: Callable[[], list[str]], asked: list[str], computed: list[str], tmp_path: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_what_is_damaged_is_computed_again(
 
 
 @pytest.mark.parametrize("change", ["input", "settings", "code", "force", "cleared"])
+@pytest.mark.slow
 def test_what_may_be_another_is_computed_again(
     change: str, trace: Path, ask: Callable[[], list[str]], asked: list[str], computed: list[str],
     run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
@@ -105,6 +108,7 @@ def test_what_may_be_another_is_computed_again(
     assert ask() == asked and "_finding" in computed
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_or_removed_beside_a_database_of_the_users(
     trace: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -116,6 +120,7 @@ def test_nothing_is_kept_or_removed_beside_a_database_of_the_users(
     assert [path.name for path in beside.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.slow
 def test_clearing_the_cache_leaves_nothing_of_what_was_computed(
     asked: list[str], run_command: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -134,6 +139,7 @@ def test_changes_that_somebody_names_are_not_the_standard_ones(trace: Path, run_
     assert run_command("what-if", trace).out == standard
 
 
+@pytest.mark.slow
 def test_a_cache_that_takes_no_results_is_done_without(
     trace: Path, ask: Callable[[], list[str]], asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -145,6 +151,7 @@ def test_a_cache_that_takes_no_results_is_done_without(
     assert ask() == asked
 
 
+@pytest.mark.slow
 def test_what_another_process_removes_while_it_is_counted_is_no_error(
     trace: Path, ask: Callable[[], list[str]], asked: list[str], run_command: Callable[..., Any], tmp_path: Path
 ) -> None:

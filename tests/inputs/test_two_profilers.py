@@ -75,6 +75,7 @@ def test_both_give_the_device_the_same_busy_time(run: Database) -> None:
     assert by_nsys[(0,)][1:] == pytest.approx(by_torch[(0,)][1:], rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_the_two_finds_the_same_in_each_range(run: Database, tmp_path: Path) -> None:
     """Only torch says which range the backward belongs to."""
     paths = []
@@ -104,6 +105,7 @@ OF_EACH_KIND = ("legacy-2021-resnet50", "ddp-resnet18", "cuda-graphs", "qwen-sta
         key=lambda case: case.id not in ("capture", "absent", *OF_EACH_KIND),
     )),
 )  # fmt: skip
+@pytest.mark.slow
 def test_what_is_compared_does_not_depend_on_sequence_numbers(path: Path, tmp_path: Path) -> None:
     """A recording that says which range the backward belongs to is held against one that does not."""
     with gzip.open(path) as packed:
@@ -122,6 +124,7 @@ def test_what_is_compared_does_not_depend_on_sequence_numbers(path: Path, tmp_pa
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_page_warns_of_what_the_terminal_warns_of(
     run: Database, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -53,6 +53,7 @@ def started(*words: object, cache: Path) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_and_a_poisonous_file_cost_nothing_else(
     cluster: tuple[str, list[int]], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -83,7 +83,7 @@ def test_a_job_has_the_rows_of_a_database_of_all_its_inputs(ranks: Path, job: Pa
             assert rows(merged, view) == rows(direct, view), view.name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("pattern", corpus_params("kineto/eight-ranks*.tar.gz"))
 def test_a_real_job_has_the_rows_of_a_database_of_all_its_inputs(pattern: Path, tmp_path: Path) -> None:
     shutil.unpack_archive(pattern, tmp_path / "ranks", filter="data")
@@ -95,6 +95,7 @@ def test_a_real_job_has_the_rows_of_a_database_of_all_its_inputs(pattern: Path, 
             assert rows(merged, view) == rows(direct, view), view.name
 
 
+@pytest.mark.slow
 def test_rows_for_each_event_are_those_of_the_rank_that_is_asked_for(
     ranks: Path, job: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_page_of_a_rank_has_the_numbers_of_its_trace(ranks: Path, job: Path,
             assert sorted(map(repr, opened.rows(f"select {columns} from {view.name}{where}"))) == own, view.name
 
 
+@pytest.mark.slow
 def test_a_part_that_is_gone_is_named_and_the_rest_is_answered(
     job: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_part_that_is_gone_is_named_and_the_rest_is_answered(
 
 
 @pytest.mark.parametrize("command", ["summary", "validate", "report"])
+@pytest.mark.first(1)
 def test_commands_read_a_job_as_they_read_a_trace(
     command: str, job: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -161,6 +164,7 @@ def test_commands_read_a_job_as_they_read_a_trace(
 
 
 @pytest.mark.parametrize("words", [("what-if", "JOB", "--change", "batch=4"), ("validate", "JOB", "--definitions")])
+@pytest.mark.first(1)
 def test_what_needs_every_event_names_the_part(
     words: tuple[str, ...], job: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -170,12 +174,14 @@ def test_what_needs_every_event_names_the_part(
     run_command(*(str(part) if word == "JOB" else word for word in words if word not in ("--change", "batch=4")))
 
 
+@pytest.mark.slow
 def test_every_view_of_a_job_is_written(job: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     said = run_command("analyze", job, "-o", tmp_path / "views").err
     assert {path.stem for path in (tmp_path / "views").iterdir()} == {view.name for view in COMPARED}
     assert "13 views have a row for each event" in said
 
 
+@pytest.mark.slow
 def test_medians_over_ranks_are_right_within_one_percent(ranks: Path, job: Path, tmp_path: Path) -> None:
     with analyze([ranks], tmp_path / "all.duckdb") as direct, analyze([job]) as merged:
         found = merged.dicts("from kernel_over_ranks")
@@ -199,7 +205,7 @@ def test_a_second_run_finds_all_parts(ranks: Path, job: Path, run_command: Calla
     assert {path: path.stat().st_mtime_ns for path in job.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_input_that_changed_is_read_again(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     shutil.copytree(three, tmp_path / "ranks")
     run_command("analyze", tmp_path / "ranks" / "rank*.json", "-o", tmp_path / "job", "--workers", 2)
@@ -208,6 +214,7 @@ def test_an_input_that_changed_is_read_again(three: Path, tmp_path: Path, run_co
     assert "3 inputs: 1 read, 2 found finished, 0 lost" in said
 
 
+@pytest.mark.slow
 def test_a_job_that_is_not_merged_says_so(ranks: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     place = tmp_path / "job"
     said = run_command("analyze", ranks, "-o", place, "--shard", "1/8").err
@@ -227,6 +234,7 @@ def test_a_job_that_is_not_merged_says_so(ranks: Path, tmp_path: Path, run_comma
     assert f"{place} has no rank 1; it has 0; {newer}" in said
 
 
+@pytest.mark.slow
 def test_inputs_of_earlier_commands_are_named(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """They count: a folder that was renamed would be there twice."""
     place, moved = tmp_path / "job", tmp_path / "moved"
@@ -254,6 +262,7 @@ def test_inputs_of_earlier_commands_are_named(three: Path, tmp_path: Path, run_c
     ),
     ids=["empty", "no trace", "damaged", "cut off"],
 )
+@pytest.mark.slow
 def test_a_bad_file_is_named_tried_once_and_stops_no_other(
     content: Any, named: str | None, three: Path, tmp_path: Path, run_command: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -282,7 +291,7 @@ def test_a_bad_file_is_named_tried_once_and_stops_no_other(
     assert "rank1.json: lost: the whole file" in summary.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_input_on_which_processes_die_is_given_up(
     three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
 ) -> None:
@@ -317,6 +326,7 @@ def started(*words: object, cache: Path) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_shards_at_once_in_one_folder(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     place = tmp_path / "job"
     both = [started("analyze", three, "-o", place, "--shard", f"{i}/2", cache=tmp_path) for i in (1, 2)]
@@ -350,7 +360,7 @@ def test_a_folder_that_another_process_is_making_is_a_job(done: int, tmp_path: P
     assert folder.is_job(place) and (place / folder.INPUTS).is_dir()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_command_twice_at_once_leaves_one_job(three: Path, tmp_path: Path) -> None:
     place = tmp_path / "job"
     some = sorted(three.iterdir())
@@ -363,6 +373,7 @@ def test_the_same_command_twice_at_once_leaves_one_job(three: Path, tmp_path: Pa
         assert opened.rows("select count(*) from rank_summary") == [(3,)]
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     place = tmp_path / "job"
     process = started("analyze", three, "-o", place, "--workers", 1, cache=tmp_path)
@@ -379,6 +390,7 @@ def test_a_killed_run_goes_on_where_it_was(three: Path, tmp_path: Path, run_comm
     assert not [path for path in place.rglob(".*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_a_result_that_is_damaged_is_made_again(three: Path, tmp_path: Path) -> None:
     some = [str(three / "rank0.json"), str(three / "rank1.json")]
     jobs.read(some, tmp_path / "job", Executor())
@@ -389,6 +401,7 @@ def test_a_result_that_is_damaged_is_made_again(three: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kept", quick(2, [0.5, 0.0, 0.01, 0.99]))
+@pytest.mark.slow
 def test_a_result_that_is_damaged_is_reported_and_the_rest_is_merged(
     kept: float, three: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -410,6 +423,7 @@ def test_a_result_that_is_damaged_is_reported_and_the_rest_is_merged(
     assert again == whole
 
 
+@pytest.mark.slow
 def test_results_of_other_settings_are_not_mixed(three: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     place = tmp_path / "job"
     run_command("analyze", three / "rank0.json", three / "rank1.json", "-o", place, "--workers", 1,
@@ -420,7 +434,7 @@ def test_results_of_other_settings_are_not_mixed(three: Path, tmp_path: Path, ru
     assert said.split() == ["value", "1000.0"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranks_that_do_not_fit_are_reported(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     run = simulate(Job(ranks=4, steps=2))
     traces = run.write(tmp_path / "ranks", [0, 1, 2])
@@ -459,6 +473,7 @@ def test_options_that_contradict_each_other_are_refused(
     assert not list(tmp_path.glob("job*"))
 
 
+@pytest.mark.slow
 def test_a_folder_without_an_executor_gets_views_as_ever(
     ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -477,6 +492,7 @@ def test_a_folder_without_an_executor_gets_views_as_ever(
         ("", None),
         ("ray", UsageError),
         ("local:none", UsageError),
+        ("dask:nonsense", UsageError),
     ],
 )
 def test_the_environment_names_an_executor(text: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,6 +512,7 @@ def test_shards_are_all_inputs_once() -> None:
     assert sorted(one for share in shares for one in share) == tasks
 
 
+@pytest.mark.slow
 def test_a_database_and_a_folder_without_traces_are_no_inputs(
     ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -522,7 +539,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(ranks: Path, tmp_path: Path
         jobs.read([str(ranks)], tmp_path / "file" / "job", Executor())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["lorabench", "job_input", "source", "range_summary"])
 def test_a_view_in_the_place_of_a_jobs_rows_is_not_asked(
     name: str, job: Path, tmp_path: Path, run_command: Callable[..., Any]
@@ -539,6 +556,7 @@ def test_a_view_in_the_place_of_a_jobs_rows_is_not_asked(
     assert "lorabench" in ended.err and "secret" not in ended.err
 
 
+@pytest.mark.slow
 def test_inputs_of_two_profilers_stand_beside_each_other(tmp_path: Path) -> None:
     names = ("lora-run.json.gz", "lora-run.sqlite")
     inputs = [Path(shutil.copy(ROOT / "fixtures" / name, tmp_path)) for name in names]
@@ -562,6 +580,7 @@ def test_texts_that_repeat_are_listed_once_and_read_as_they_were(tmp_path: Path)
     assert result.header(tmp_path / "a") == {"x": 1}
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_says_what_it_holds_and_that_it_goes_on(
     ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

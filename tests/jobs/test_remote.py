@@ -126,6 +126,7 @@ def scratch() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("lorabench-input-*"))
 
 
+@pytest.mark.slow
 def test_traces_of_a_bucket_are_read_and_leave_no_copies(
     bucket: Any, ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -140,6 +141,7 @@ def test_traces_of_a_bucket_are_read_and_leave_no_copies(
     assert "2 inputs: 0 read, 2 found finished, 0 lost" in said
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_cut_costs_that_input_until_the_next_run(
     s3: int, bucket: Callable[[int], None], ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -177,6 +179,7 @@ def test_what_is_not_in_a_bucket_is_one_line(
     assert not (tmp_path / "job").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_reaches_is_one_line(
     bucket: Callable[[int], None], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -197,7 +200,7 @@ def test_a_package_that_is_missing_is_named(
     assert done.err.splitlines()[-1] == "lorabench: --dask needs Dask: pip install 'lorabench[dask]'"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_other_file_systems_are_fsspec_s(ranks: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'lorabench[cloud]'")
     memory = fsspec.filesystem("memory")

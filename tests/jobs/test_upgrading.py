@@ -84,6 +84,7 @@ def content(place: Path) -> dict[Path, tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("version", quick(1, [10, 11, 12, 13, SCHEMA_VERSION]))
+@pytest.mark.slow
 def test_an_earlier_job_is_read_with_the_same_numbers_and_stays_as_it_is(
     version: int, job: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -96,6 +97,7 @@ def test_an_earlier_job_is_read_with_the_same_numbers_and_stays_as_it_is(
     assert content(old) == before
 
 
+@pytest.mark.slow
 def test_it_is_upgraded_once_in_the_cache(
     job: Path, tmp_path: Path, run_command: Callable[..., Any], kept: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_it_is_upgraded_once_in_the_cache(
 
 
 @pytest.mark.parametrize("version", quick(1, [11, SCHEMA_VERSION]))
+@pytest.mark.slow
 def test_merge_upgrades_the_folder_itself(
     version: int, job: Path, tmp_path: Path, kept: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -127,6 +130,7 @@ def test_merge_upgrades_the_folder_itself(
     assert "merge" not in run_command("analyze", old, "--report", "rank_summary").err
 
 
+@pytest.mark.slow
 def test_what_an_earlier_reader_read_is_read_again_by_analyze_alone(
     job: Path, ranks: Path, tmp_path: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +155,7 @@ def test_what_an_earlier_reader_read_is_read_again_by_analyze_alone(
     assert f"{cnt} inputs: {cnt} read, 0 found finished" in analyzed()
 
 
+@pytest.mark.slow
 def test_what_an_earlier_reader_could_not_read_is_tried_again(
     tmp_path: Path, run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +190,7 @@ def started(*words: object) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("command", quick(1, ["merge", "validate"]))
+@pytest.mark.slow
 def test_a_killed_upgrade_goes_on_where_it_was(command: str, job: Path, tmp_path: Path, kept: Path) -> None:
     old = job_of_version(12, job, tmp_path / "old")
     before = content(old)
@@ -210,6 +216,7 @@ def test_a_killed_upgrade_goes_on_where_it_was(command: str, job: Path, tmp_path
 
 
 @pytest.mark.parametrize("command", quick(1, ["merge", "validate"]))
+@pytest.mark.slow
 def test_two_upgrades_at_once_do_no_harm(command: str, job: Path, tmp_path: Path) -> None:
     old = job_of_version(12, job, tmp_path / "old")
     both = [started(command, old) for _ in range(2)]
@@ -218,6 +225,7 @@ def test_two_upgrades_at_once_do_no_harm(command: str, job: Path, tmp_path: Path
     assert few(old) == few(job)
 
 
+@pytest.mark.slow
 def test_without_parts_inputs_are_read_again(job: Path, ranks: Path, tmp_path: Path) -> None:
     old, before = job_of_version(12, job, tmp_path / "old"), content(ranks)
     first, second = sorted(old.glob("inputs/*/part.duckdb"))
@@ -230,6 +238,7 @@ def test_without_parts_inputs_are_read_again(job: Path, ranks: Path, tmp_path: P
     assert content(ranks) == before
 
 
+@pytest.mark.slow
 def test_a_part_of_another_content_is_not_taken_for_the_result_s(ranks: Path, tmp_path: Path) -> None:
     """As of a file that changed, and whose reading was killed behind its part."""
     shutil.copytree(ranks, tmp_path / "ranks")
@@ -244,7 +253,7 @@ def test_a_part_of_another_content_is_not_taken_for_the_result_s(ranks: Path, tm
     assert name == "rank1.json" and f"; {part} is of another content of the file, and " in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_of_a_report_are_read_again(tmp_path: Path) -> None:
     node, new = simulated_node.write(ROOT / "fixtures" / "lora-run.sqlite", tmp_path / "node.sqlite"), tmp_path / "new"
     assert jobs.read([str(node)], new, Executor()).count("read") == 2
@@ -256,7 +265,7 @@ def test_processes_of_a_report_are_read_again(tmp_path: Path) -> None:
     assert few(old) == few(new)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_traces_elsewhere_are_read_again(ranks: Path, tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe_file("/old/rank0.json", (ranks / "rank0.json").read_bytes())
@@ -276,6 +285,7 @@ def test_traces_elsewhere_are_read_again(ranks: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", quick(1, ["moved", "changed"]))
+@pytest.mark.slow
 def test_what_is_left_of_nothing_is_named(
     fault: str, ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -312,6 +322,7 @@ def test_what_is_left_of_nothing_is_named(
     assert few(old) == few(tmp_path / "job")
 
 
+@pytest.mark.slow
 def test_a_folder_of_which_nothing_is_left_is_one_line(
     ranks: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -332,6 +343,7 @@ def test_a_folder_of_which_nothing_is_left_is_one_line(
     assert f"lorabench analyze TRACE... -o {old}\n" in run_command("summary", old, code=3).err
 
 
+@pytest.mark.slow
 def test_a_newer_job_is_refused(job: Path, ranks: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     newer = job_of_version(SCHEMA_VERSION + 1, job, tmp_path / "newer")
     before = content(newer)

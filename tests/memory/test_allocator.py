@@ -51,6 +51,7 @@ def read(allocator: Allocator, folder: Path) -> Database:
 @example(actions=[("alloc", 300 * MIB, False), ("free", 0, True), ("alloc", 100 * MIB, False), ("done", 0, False)])
 @dear(8, 100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS)
+@pytest.mark.slow
 def test_levels_and_failures_are_those_of_the_allocator(actions: list[tuple[str, int, bool]], tmp_path: Path) -> None:
     allocator = done(actions)
     with read(allocator, tmp_path) as database:

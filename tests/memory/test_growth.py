@@ -81,11 +81,12 @@ def growth(history: History, folder: Path) -> list[tuple[int, str]]:
         return database.rows("select cost_bytes, evidence from memory_finding where rule = 'growth'")
 
 
-@dear(6, slow=100)
+@dear(6, long=100)
 @given(
     left=st.integers(1, 40), activations=st.lists(st.integers(1, 60), min_size=6, max_size=12),
     frames=st.sampled_from([FORWARD, BACKWARD, KEEPER]), micro_cnt=st.integers(1, 3), more=st.data(),
 )  # fmt: skip
+@pytest.mark.slow
 def test_what_each_step_leaves_behind_is_found_to_the_byte(
     left: int, activations: list[int], frames: Any, micro_cnt: int, more: Any, tmp_path_factory: Any
 ) -> None:
@@ -108,10 +109,11 @@ def test_what_each_step_leaves_behind_is_found_to_the_byte(
     ],
     ids=["nothing", "caches", "a checkpoint", "every other step"],
 )
-@dear(1, slow=25)
+@dear(1, long=25)
 @given(activations=st.lists(st.integers(1, 60), min_size=6, max_size=12))
 @example(activations=[7, 60, 7, 1, 20, 3, 40, 5, 9])  # of an odd number the median lies between
 @example(activations=[5] * 12)
+@pytest.mark.first(2)
 def test_what_is_kept_once_or_not_at_all_is_no_growth(
     kept: Callable[[int], list[int]], activations: list[int], tmp_path_factory: Any
 ) -> None:

@@ -63,6 +63,7 @@ def peak_of(database: Database) -> dict[tuple[str, str | None], int]:
 
 
 @pytest.mark.parametrize("seed", quick(4, range(12)))
+@pytest.mark.first(1)
 def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     events: list[Event] = []
@@ -98,6 +99,29 @@ def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
         assert database.rows("select sum(live_bytes) - any_value(peak_bytes) from memory_peak group by device") == [
             (0,) for _ in range(len({key[0] for key in peak_of(database)}))
         ]
+
+
+@pytest.mark.parametrize("has_totals", [True, False])
+def test_without_totals_it_is_said_that_what_was_there_is_not_counted(
+    has_totals: bool, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Old traces of torch.profiler have sizes alone."""
+    events = []
+    for number in range(4):
+        args = {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20, "Addr": number + 1}
+        args |= {"Total Allocated": (50 + number) << 20} if has_totals else {}
+        events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": number,
+                       "args": args})  # fmt: skip
+    work = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 5,
+            "args": {"device": 0, "stream": 7}}  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [*events, work]}), "utf-8")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert bool(database.rows("from _memory_from_zero")) != has_totals
+    run_command("report", path, "-o", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert ("allocated by torch since the recording began" in text) != has_totals
+    assert ("53.0 MiB" if has_totals else "4.0 MiB") in text
 
 
 @pytest.mark.parametrize("lost", [0, 4096])
@@ -197,7 +221,8 @@ TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_siz
 @given(recorded=TURNS, unrecorded=TURNS, again=TURNS, unknown=st.sets(st.integers(1, 3), max_size=1))
 @example(recorded=[(1, 64)], unrecorded=[(1, 8), (1, 8), (2, 8)], again=[(1, 8)], unknown=set())
 @example(recorded=[(1, 8)], unrecorded=[(1, 8), (1, 8)], again=[(1, 8)], unknown={1})
-@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(5, long=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 def test_a_second_recording_of_a_process_has_no_memory_below_none(
     recorded: list[tuple[int, int]],
     unrecorded: list[tuple[int, int]],
@@ -232,7 +257,8 @@ def test_a_second_recording_of_a_process_has_no_memory_below_none(
 
 @given(turns=st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.integers(1, 1_000)), min_size=1, max_size=12))
 @example(turns=[(True, 1, 100), (False, 1, 50), (True, 2, 7), (True, 1, 1), (False, 2, 90), (False, 1, 1)])
-@dear(5, slow=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(5, long=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
     turns: list[tuple[bool, int, int]], tmp_path: Path
 ) -> None:
@@ -255,6 +281,7 @@ def test_pinned_blocks_count_beside_a_total_that_leaves_them_out(
 
 
 @pytest.mark.parametrize("path", corpus_params("kineto/qwen*.json.gz"))
+@pytest.mark.first(1)
 def test_the_peak_of_real_traces_is_that_of_the_events(path: Path, tmp_path: Path) -> None:
     events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]
     expected: dict[str, int] = defaultdict(int)

@@ -65,6 +65,7 @@ def findings(folder: Path, allocated_by: Any, freed_by: Any, others: Any = ()) -
         (["/lib/python3.12/contextlib.py:1 i", "model.py:4 f"], "/lib/python3.12/contextlib.py:1 i in model.py:4 f"),
     ],
 )  # fmt: skip
+@pytest.mark.first(5)
 def test_the_line_of_the_program_is_named_where_a_library_asks_for_memory(
     frames: list[str], place: str, packages: str, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_comman
 
 
 @pytest.mark.parametrize(("size", "is_said"), [(4, False), (60, True)])
+@pytest.mark.slow
 def test_peaks_at_different_moments_are_said_to_be(
     size: int, is_said: bool, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -189,6 +191,7 @@ def test_what_was_there_beside_the_states_of_the_optimizer_are_the_weights(tmp_p
     assert advice.startswith("Weights, all of which are trained")
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_compared_with_what_has_memory_alone(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     findings(tmp_path, FORWARD, BACKWARD)
     fixtures = ROOT / "fixtures"
@@ -243,6 +246,7 @@ def test_scores_of_attention_need_not_be_there_at_all(function: str, tmp_path: P
 @pytest.mark.parametrize(
     ("asked", "left", "is_there"), [(50, 0, True), (70, 10, True), (90, 20, False), (70, None, False)]
 )
+@pytest.mark.first(2)
 def test_memory_that_was_there_in_pieces_is_not_said_to_be_too_little(
     asked: int, left: int | None, is_there: bool, tmp_path: Path
 ) -> None:
@@ -265,6 +269,7 @@ def test_memory_that_was_there_in_pieces_is_not_said_to_be_too_little(
 
 
 @pytest.mark.parametrize("says", [{}, {"allocator_settings": {"expandable_segments": True}}, {"is_expandable": True}])
+@pytest.mark.first(2)
 def test_segments_that_grow_already_are_not_advised_to(says: dict[str, Any], tmp_path: Path) -> None:
     kept = {"address": 0, "size": 40 * MIB, "requested_size": 40 * MIB, "state": "active_allocated", "frames": []}
     free = {"address": 40 * MIB, "size": 160 * MIB, "requested_size": 160 * MIB, "state": "inactive", "frames": []}

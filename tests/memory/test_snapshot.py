@@ -94,6 +94,7 @@ def test_the_history_is_told_from_its_end(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_cuda_graphs_hold_in_pools_of_their_own_is_not_unused(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -116,6 +117,7 @@ def test_what_cuda_graphs_hold_in_pools_of_their_own_is_not_unused(
     assert "besides 480 of CUDA graphs" in " ".join(run_command("summary", path).out.split())
 
 
+@pytest.mark.slow
 def test_steps_of_cuda_graphs_on_a_real_gpu_have_their_memory_in_the_answer(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -129,6 +131,7 @@ def test_steps_of_cuda_graphs_on_a_real_gpu_have_their_memory_in_the_answer(
     assert held == {"graph": 5268 * 2**20}
 
 
+@pytest.mark.slow
 def test_the_ledger_of_the_run_says_what_the_blocks_are_for(tmp_path: Path) -> None:
     rows = [
         "time_ns,device,address,bytes,category,name,adapter,is_before",
@@ -159,6 +162,7 @@ def test_an_allocation_that_failed_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [CAPTURE, *corpus_params("memory_snapshots/*.pickle")], ids=lambda p: p and p.name)
+@pytest.mark.first(1)
 def test_real_snapshots_end_with_what_their_segments_hold(path: Path, tmp_path: Path) -> None:
     snapshot = plain(path)
     blocks = [b for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated"]
@@ -180,6 +184,7 @@ def test_real_snapshots_end_with_what_their_segments_hold(path: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("path", corpus_params("memory_snapshots/llm-training-step.pickle"))
+@pytest.mark.slow
 def test_full_fine_tuning_has_twice_as_much_state_as_gradients(path: Path, tmp_path: Path) -> None:
     with analyze([path], tmp_path / "x.duckdb") as database:
         most = check_categories(database)
@@ -193,6 +198,7 @@ def test_full_fine_tuning_has_twice_as_much_state_as_gradients(path: Path, tmp_p
 
 
 @pytest.mark.parametrize("path", corpus_params("memory_snapshots/llm-training-step.pickle"))
+@pytest.mark.slow
 def test_phases_that_stacks_alone_tell_have_their_memory(path: Path, tmp_path: Path) -> None:
     """The file has one range, the optimizer's: its forward and backward are told by where memory was asked for."""
     with analyze([path], tmp_path / "x.duckdb") as database:
@@ -239,6 +245,7 @@ def test_what_was_there_before_is_counted_once(history: list[dict[str, Any]], tm
     assert rows == [(there, there, (1 << 26) - 8)]
 
 
+@pytest.mark.slow
 def test_events_without_times_have_numbers(tmp_path: Path, run_command: Callable) -> None:
     """torch 2.0 recorded the history without times: no view and no picture may invent some."""
     history = [{k: v for k, v in event.items() if k != "time_us"} for event in HISTORY]
@@ -256,6 +263,7 @@ def test_events_without_times_have_numbers(tmp_path: Path, run_command: Callable
     assert "number of the event" in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_fragments_are_judged_when_most_was_held(tmp_path: Path) -> None:
     """At the end everything is cached and nothing used: that is no fragmentation."""
     mib = 1 << 20
@@ -372,6 +380,7 @@ def test_a_decompression_bomb_is_bounded(
     assert "expands more than" in run_command("analyze", path, "-o", tmp_path / "x.csv", code=3).err
 
 
+@pytest.mark.slow
 def test_what_memory_is_for_is_compared(tmp_path: Path, run_command: Callable) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -413,6 +422,7 @@ def kept(freed_by: Any, has_stacks: bool = True) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("freed_by", [BACKWARD, [], LOOP], ids=["backward", "engine", "loop"])
+@pytest.mark.first(1)
 def test_what_the_forward_keeps_is_activation_whoever_frees_it(
     freed_by: Any, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -428,6 +438,7 @@ def test_what_the_forward_keeps_is_activation_whoever_frees_it(
 
 
 @pytest.mark.parametrize("share", [0.9, 0.3, 0.05])
+@pytest.mark.first(1)
 def test_what_autocast_copies_is_said_to_be_copied(share: float, tmp_path: Path) -> None:
     casting = [{"filename": "??", "line": 0, "name": "at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"}]
     sizes = round(share * 100) * MIB, round((1 - share) * 100) * MIB
@@ -509,6 +520,7 @@ BESIDE = {rule: {"before_recording"} for rule in FAULTS} | {
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in sql.in_folder(sql.MEMORY_FINDINGS)])
+@pytest.mark.first(2)
 def test_each_rule_finds_its_fault_and_nothing_without_it(rule: str, tmp_path: Path) -> None:
     for bad in (True, False):
         made = FAULTS[rule](bad)

@@ -154,6 +154,7 @@ def drawn(page: Page) -> int:
 @pytest.mark.parametrize(
     ("width", "scheme"), quick(2, [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
 )
+@pytest.mark.slow
 def test_a_browser_draws_every_figure_within_its_width(tab: Callable, width: int, scheme: str, tmp_path: Path) -> None:
     page = tab(CAPTURE, width, scheme)
     assert drawn(page) >= 9
@@ -182,6 +183,7 @@ def test_a_table_is_filtered_and_sorted(tab: Callable) -> None:
         assert counts == sorted(counts, key=lambda count: sign * count) and len(set(counts)) > 1
 
 
+@pytest.mark.slow
 def test_a_link_leads_to_its_section(tab: Callable) -> None:
     page = tab(CAPTURE)
     drawn(page)
@@ -189,12 +191,14 @@ def test_a_link_leads_to_its_section(tab: Callable) -> None:
     expect(page.locator("#critical")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_markup_in_names_stays_text_in_figures(tab: Callable, tmp_path: Path) -> None:
     page = tab(hostile_trace(tmp_path / "h.json"))
     assert drawn(page) > 0
     assert page.locator("#pwned").count() == 0 and "pwned" not in page.title()
 
 
+@pytest.mark.slow
 def test_inputs_side_by_side_are_a_page(visit: Callable, tmp_path: Path, run_command: Callable) -> None:
     hostile = hostile_trace(tmp_path / "<b id=pwned>.json")
     run_command("compare", CAPTURE, hostile, "-o", tmp_path / "c.html")
@@ -222,7 +226,7 @@ def test_a_sweep_is_a_page_with_published_numbers_behind(visit: Callable, tmp_pa
     assert legend == ["switch", "batch", "published, switch", "published, batch"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figures_become_pictures(browser: Browser, tmp_path: Path, run_command: Callable) -> None:
     run_command("report", CAPTURE, "-o", tmp_path / "p.html", "--png", tmp_path / "png")
     pictures = {path.stem: path.read_bytes() for path in (tmp_path / "png").iterdir()}

@@ -45,6 +45,7 @@ def section(database_of: Callable, tmp_path_factory: pytest.TempPathFactory) -> 
     "trace",
     quick(2, ["sglang-decode-graphs.json.gz", "cuda-graphs.a100.json.gz", "event-sync-multi-stream.json.gz"]),
 )
+@pytest.mark.first(1)
 def test_reasons_for_idle_time_are_those_of_the_receipt(trace: str, section: Callable, database_of: Callable) -> None:
     database = database_of(CORPUS / "kineto" / trace)
     answered = answer.answer(database)
@@ -87,6 +88,7 @@ MEMORY = [
 
 
 @pytest.mark.parametrize("trace", MEMORY)
+@pytest.mark.first(1)
 def test_memory_and_its_blocks_have_the_same_zero(trace: Path, section: Callable) -> None:
     areas, blocks = section(trace, "memory"), section(trace, "blocks")
     drawn = areas.figure["data"]
@@ -111,6 +113,7 @@ def test_phases_in_which_nothing_was_live_are_no_section(trace: str, section: Ca
     assert section(CORPUS / "kineto" / trace, "memory-phases") is None
 
 
+@pytest.mark.slow
 def test_a_peak_outside_of_all_phases_is_said_to_be_there(tmp_path: Path, database_of: Callable) -> None:
     """An optimizer that holds 2 MiB, and 3 MiB behind it."""
     common = {"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation"}
@@ -148,6 +151,7 @@ def in_turn(path: Path, with_ranges: bool = True) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_steps_of_adapters_in_turn_have_their_names(section: Callable, tmp_path: Path) -> None:
     trace = in_turn(tmp_path / "t.json")
     steps, phases = section(trace, "steps"), section(trace, "step-phases")
@@ -178,6 +182,7 @@ def written(inputs: list[Path], folder: Path) -> tuple[list[Section], str]:
 
 
 @pytest.mark.parametrize(("are_ranks", "title"), [(True, "Ranks"), (False, "Inputs")])
+@pytest.mark.first(1)
 def test_inputs_side_by_side_have_the_step_of_their_cards(are_ranks: bool, title: str, tmp_path: Path) -> None:
     made, text = written(job(tmp_path, ("a.json", "b.json"), are_ranks), tmp_path)
     (found,) = (one for one in made if one.name == "ranks")
@@ -186,6 +191,7 @@ def test_inputs_side_by_side_have_the_step_of_their_cards(are_ranks: bool, title
     assert "<b>300.0 us</b>" in text or "<b>0.3 ms</b>" in text
 
 
+@pytest.mark.slow
 def test_recordings_of_one_run_are_not_side_by_side(tmp_path: Path) -> None:
     made, text = written([FIXTURES / "h200-batch"], tmp_path)
     assert not [one for one in made if one.name == "ranks"]
@@ -220,6 +226,7 @@ def test_the_picture_to_post_has_the_peak_of_memory() -> None:
     assert [what for what, _ in receipt.receipt("r", [], {}, cards, []).picture["cards"]][-1] == "kernels"
 
 
+@pytest.mark.slow
 def test_two_gpu_times_of_a_range_are_explained(section: Callable, database_of: Callable) -> None:
     """The picture has each operation once; rows have the backward of their operators, too."""
     words = "counts for a range also the backward of its operators"

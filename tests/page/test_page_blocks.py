@@ -143,6 +143,7 @@ TRACES = [
 
 @pytest.mark.parametrize("trace", quick(2, TRACES))
 @pytest.mark.parametrize("scale", quick(1, [1, 2]))
+@pytest.mark.first(1)
 def test_each_column_is_filled_as_high_as_memory_was_live(
     opened: Callable[..., Opened], trace: Path, scale: float
 ) -> None:
@@ -169,6 +170,7 @@ def test_blocks_alone_add_up_where_the_page_has_all_of_them(opened: Callable[...
 
 
 @pytest.mark.parametrize("trace", quick(2, TRACES))
+@pytest.mark.slow
 def test_the_flag_is_at_the_peak(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     ((peak, peak_ns),) = database.rows("select peak_bytes, peak_ns from memory_peak where device <> 'cpu' limit 1")
@@ -183,6 +185,7 @@ def test_the_flag_is_at_the_peak(opened: Callable[..., Opened], trace: Path) -> 
     assert f"{peak / 2**20:,.{1 if peak >= 100 * 2**20 else 2}f} MiB" in said  # as the card above has it
 
 
+@pytest.mark.slow
 def test_of_very_many_changes_the_band_is_never_above_what_was_live_nor_too_low(
     opened: Callable[..., Opened], tmp_path: Path
 ) -> None:
@@ -224,6 +227,7 @@ def test_categories_at_the_peak_are_those_of_the_view(opened: Callable[..., Open
     assert above == below, "the same colours as in the picture above"
 
 
+@pytest.mark.slow
 def test_names_full_of_markup_stay_text(opened: Callable[..., Opened], tmp_path: Path) -> None:
     page, _ = opened(training(tmp_path / "trace.json"))
     page.evaluate("document.querySelector('[data-kind=blocks]').picture.tell(3)")
@@ -243,6 +247,7 @@ def test_names_full_of_markup_stay_text(opened: Callable[..., Opened], tmp_path:
     assert page.title() != "pwned" and page.locator("#pwned").count() == 0
 
 
+@pytest.mark.slow
 def test_a_block_is_told_by_pointer_and_keys_and_chooses_its_range(
     opened: Callable[..., Opened], tmp_path: Path
 ) -> None:
@@ -391,6 +396,7 @@ def test_there_is_no_picture_of_a_single_block(tmp_path: Path) -> None:
         assert "blocks" not in {section.name for section in pages.write(database, tmp_path / "page.html")}
 
 
+@pytest.mark.slow
 def test_the_largest_blocks_are_stacked_in_the_order_of_their_allocation(tmp_path: Path) -> None:
     trace = training(tmp_path / "trace.json", 14, 190, 3)
     with analyze([trace], tmp_path / "x.duckdb") as database:

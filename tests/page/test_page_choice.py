@@ -79,6 +79,7 @@ def choose(page: Page, *names: str) -> str:
     return page.locator(".selection").inner_text()
 
 
+@pytest.mark.slow
 def test_operations_of_another_rank_are_not_counted_as_those_of_the_one_that_is_chosen(
     opened: Callable, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_operations_of_another_rank_are_not_counted_as_those_of_the_one_that_is_
     expect(page.locator(".selection")).to_contain_text("3 GPU operations, 300.0 µs")
 
 
+@pytest.mark.slow
 def test_a_step_in_an_address_is_the_time_that_it_took(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json"), address="#step=1")
     said = choose(page, "time", "step")
@@ -118,6 +120,34 @@ def test_another_address_in_an_open_page_is_followed(opened: Callable, tmp_path:
     assert "kernel" not in choose(page, "time", "step")
     page.evaluate("location.hash = 'kernels'")
     assert page.locator(".selection").is_visible()  # the name of a section takes nothing back
+    page.wait_for_url("**#*step%3D2*")  # and the address is still that of what is shown
+
+
+def test_a_slash_searches_wherever_one_is(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"))
+    page.keyboard.press("/")
+    find = page.get_by_label("Find in the timeline")
+    expect(find).to_be_focused()
+    page.keyboard.type("a/b")  # where a text is typed it is one
+    assert find.input_value() == "a/b"
+
+
+@pytest.mark.parametrize("name", ["", "gemm\x00a"])
+def test_a_kernel_of_a_strange_name_is_chosen_and_left(name: str, opened: Callable, tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.json", names=("forward", "head"))
+    events = json.loads(path.read_text("utf-8"))
+    for event in events["traceEvents"]:
+        event["name"] = name if event["name"] == "gemm of 0" else event["name"]
+    path.write_text(json.dumps(events), "utf-8")
+    page = opened(path)
+    section = page.locator("section[aria-labelledby=kernels]")
+    section.locator("summary").click()
+    for row in section.locator("tbody tr").all():
+        row.locator(".pick").first.click()
+        assert "3 GPU operations" in choose(page, "kernel")
+        page.keyboard.press("Escape")
+        assert not page.locator(".selection").is_visible() and not page.locator(".drawer").is_visible()
+        choose(page)
 
 
 def test_what_is_looked_for_is_in_the_address_and_said_without_hits(opened: Callable, tmp_path: Path) -> None:
@@ -165,6 +195,7 @@ def lanes_at(page: Page) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_names_with_slashes_and_very_long_ones_are_chosen_as_themselves(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=SLASHES))
     canvas = page.locator("[data-figure=figure-timeline] canvas")
@@ -188,6 +219,7 @@ def test_names_with_slashes_and_very_long_ones_are_chosen_as_themselves(opened: 
         again.close()
 
 
+@pytest.mark.slow
 def test_rows_and_slices_of_such_names_choose_the_same(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=SLASHES))
     section = page.locator("section[aria-labelledby=ranges]")
@@ -202,6 +234,7 @@ def test_rows_and_slices_of_such_names_choose_the_same(opened: Callable, tmp_pat
     assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")
 
 
+@pytest.mark.slow
 def test_a_kernel_with_a_very_long_name_is_chosen_by_its_slice(opened: Callable, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json")
     path.write_text(path.read_text("utf-8").replace("gemm of 0", "kernel_" + "y" * 400), "utf-8")
@@ -210,6 +243,7 @@ def test_a_kernel_with_a_very_long_name_is_chosen_by_its_slice(opened: Callable,
     assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")
 
 
+@pytest.mark.slow
 def test_a_table_says_which_rows_are_not_in_the_page(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(50)), kernel_us=1))
     note = page.locator("section[aria-labelledby=timeline] .note")
@@ -225,6 +259,7 @@ def test_a_table_says_which_rows_are_not_in_the_page(opened: Callable, tmp_path:
     assert "more rows" not in page.locator("section[aria-labelledby=steps] .note").inner_text()
 
 
+@pytest.mark.slow
 def test_few_bars_of_a_choice_do_not_fill_the_place_of_many(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(12)), kernel_us=20))
     measured = """section => { const place = document.querySelector(`[data-figure=figure-${section}]`);
@@ -240,6 +275,7 @@ def test_few_bars_of_a_choice_do_not_fill_the_place_of_many(opened: Callable, tm
         assert around == place, name  # what is below stays where it is
 
 
+@pytest.mark.slow
 def test_a_share_stands_in_the_receipt_whole_or_not_at_all(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", kernel_us=80))
     for width in (1280, 420, 300):
@@ -252,6 +288,7 @@ def test_a_share_stands_in_the_receipt_whole_or_not_at_all(opened: Callable, tmp
         assert cut == [], width
 
 
+@pytest.mark.slow
 def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp_path: Path) -> None:
     long = "a name that is longer than a cell has room for " * 4
     page = opened(trace(tmp_path / "t.json", names=(long, "forward", "backward", "optimizer")))
@@ -267,6 +304,7 @@ def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp
     assert shown[0] == "0px" and long.strip() in shown[1]
 
 
+@pytest.mark.slow
 def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json")
     about = json.loads(path.read_text("utf-8"))
@@ -290,6 +328,7 @@ def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_first_rows_says_so_where_a_choice_may_have_others(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=tuple(f"part {n}" for n in range(80)), kernel_us=1))
     page.locator("[data-figure=figure-ranges] .slice", has_text="ProfilerStep").first.click()

@@ -49,6 +49,7 @@ BULLETS = """() => {
 }"""  # noqa: E501
 
 
+@pytest.mark.slow
 def test_bullets_are_as_long_as_their_range_its_loss_its_work_and_its_calls(opened: Callable) -> None:
     page, database = opened(CAPTURE)
     drawn = page.evaluate(BULLETS)
@@ -64,6 +65,7 @@ def test_bullets_are_as_long_as_their_range_its_loss_its_work_and_its_calls(open
     assert thin < hatch / 2 < outline
 
 
+@pytest.mark.slow
 def test_a_range_that_is_chosen_leaves_its_bullets_with_their_lengths(opened: Callable) -> None:
     page, _ = opened(CAPTURE)
     before = {row[0]: row[1:] for row in page.evaluate(BULLETS)["rows"]}
@@ -83,6 +85,7 @@ def test_a_range_that_is_chosen_leaves_its_bullets_with_their_lengths(opened: Ca
     page.wait_for_selector("html[data-filtered='[]']")
 
 
+@pytest.mark.slow
 def test_points_of_the_roofline_are_the_operators_and_the_roof_is_the_data_sheet(opened: Callable) -> None:
     page, database = opened(STEPS)
     place = """document.querySelector("[data-figure=figure-roofline]")"""

@@ -112,10 +112,11 @@ TRACES = [
 
 
 @pytest.mark.parametrize("trace", quick(2, TRACES))
+@pytest.mark.slow
 def test_the_flame_graph_draws_all_gpu_work_once(seen: Callable[..., Opened], trace: Path) -> None:
     page, database = seen(trace)
     found = slices(page)
-    assert width_of(found, "all GPU work") == pytest.approx(whole(found))
+    assert width_of(found, "everything") == pytest.approx(whole(found))
     total = number(database, "select sum(end_ns - start_ns) from gpu_op")
     owned = number(database, "select sum(self_gpu_op_ns) from range_summary")
     outside = number(database, "select sum(gpu_op_ns) from unattributed")
@@ -132,6 +133,7 @@ def test_the_flame_graph_draws_all_gpu_work_once(seen: Callable[..., Opened], tr
             assert above, one
 
 
+@pytest.mark.slow
 def test_the_backward_is_as_wide_as_its_share_of_the_gpu(seen: Callable[..., Opened]) -> None:
     page, database = seen(CORPUS / "kineto" / "ddp-backward.a100.json.gz")
     found = slices(page)
@@ -147,6 +149,7 @@ def test_the_backward_is_as_wide_as_its_share_of_the_gpu(seen: Callable[..., Ope
 
 
 @pytest.mark.parametrize("trace", TRACES[:1])
+@pytest.mark.slow
 def test_kernels_of_the_flame_graph_have_the_time_of_their_view(opened: Callable[..., Opened], trace: Path) -> None:
     page, database = opened(trace)
     slices(page, "invert")
@@ -158,6 +161,7 @@ def test_kernels_of_the_flame_graph_have_the_time_of_their_view(opened: Callable
         assert tops[name] == pytest.approx(time / total * whole(found), abs=1)
 
 
+@pytest.mark.slow
 def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(seen: Callable[..., Opened]) -> None:
     page, database = seen(ON_CPU)
     found = slices(page)
@@ -172,6 +176,7 @@ def test_cpu_time_of_the_flame_graph_is_that_of_the_ranges(seen: Callable[..., O
     assert not page.locator("section[aria-labelledby=ranges] button", has_text="GPU time").count()
 
 
+@pytest.mark.slow
 def test_a_slice_is_clicked_found_and_left_by_keys(opened: Callable[..., Opened]) -> None:
     page, database = opened(CAPTURE)
     flame = page.locator("[data-figure=figure-ranges]")
@@ -239,6 +244,7 @@ def shares(work: list[tuple[int, int]], start: float, stop: float, width: int) -
         pytest.param(CORPUS / "kineto" / "ddp-backward.a100.json.gz", 40, id="communication"),
     ]),
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: Path, stream: int) -> None:
     page, database = opened(trace, scale=4)
     page.wait_for_timeout(200)
@@ -261,6 +267,7 @@ def test_the_timeline_fills_what_was_busy(opened: Callable[..., Opened], trace: 
             assert area == pytest.approx(busy, abs=1 / found["height"])
 
 
+@pytest.mark.slow
 def test_the_page_says_how_busy_the_view_says(seen: Callable[..., Opened]) -> None:
     page, database = seen(CAPTURE)
     told = page.locator("[data-figure=figure-timeline] .said").inner_text()
@@ -269,6 +276,7 @@ def test_the_page_says_how_busy_the_view_says(seen: Callable[..., Opened]) -> No
     assert shown and float(shown[1]) == pytest.approx(busy * 100, abs=0.06)
 
 
+@pytest.mark.slow
 def test_of_very_many_operations_cells_fill_as_much(
     opened: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +342,7 @@ MEMORY = [
 
 
 @pytest.mark.parametrize("trace", quick(1, MEMORY))
+@pytest.mark.slow
 def test_memory_has_the_least_and_the_most_of_every_pixel(seen: Callable[..., Opened], trace: Path) -> None:
     page, database = seen(trace)
     drawn = page.evaluate(OUTLINE)
@@ -355,6 +364,7 @@ def test_memory_has_the_least_and_the_most_of_every_pixel(seen: Callable[..., Op
     assert max(y for _, y in drawn["points"]) == pytest.approx(peak, abs=drawn["y"])
 
 
+@pytest.mark.slow
 def test_a_snapshot_without_times_is_drawn_over_its_events(seen: Callable[..., Opened]) -> None:
     page, database = seen(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
     drawn = page.evaluate(OUTLINE)
@@ -366,6 +376,7 @@ def test_a_snapshot_without_times_is_drawn_over_its_events(seen: Callable[..., O
         assert drawn["title"] == "ms"
 
 
+@pytest.mark.slow
 def test_advice_on_fragments_is_about_the_peak(seen: Callable[..., Opened]) -> None:
     page, database = seen(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
     rows = database.rows("select unused_bytes / 1048576, reserved_bytes / 1048576 from memory_fragmentation "
@@ -420,6 +431,7 @@ def run_directory(path: Path, walls: list[int], slower: float) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_run_quotes_its_timing_pass(browser: Browser, tmp_path: Path, run_command: Callable) -> None:
     run = run_directory(tmp_path / "mine", [690_000_000, 693_000_000, 700_000_000], slower=1.34)
     run_command("report", run, "-o", tmp_path / "p.html")
@@ -434,6 +446,7 @@ def test_a_run_quotes_its_timing_pass(browser: Browser, tmp_path: Path, run_comm
     assert len(tokens) == 1 and "739 /s" in tokens[0]
 
 
+@pytest.mark.slow
 def test_two_runs_are_drawn_by_the_clock_of_their_verdict(
     browser: Browser, tmp_path: Path, run_command: Callable
 ) -> None:
@@ -475,6 +488,7 @@ def test_two_runs_are_drawn_by_the_clock_of_their_verdict(
 # Paper and the dark
 
 
+@pytest.mark.slow
 def test_print_has_every_picture_and_every_row(browser: Browser, opened: Callable[..., Opened], tmp_path: Path) -> None:
     page, _ = opened(CAPTURE, 1280)
     page.emulate_media(media="print", color_scheme="dark")
@@ -495,6 +509,7 @@ def test_print_has_every_picture_and_every_row(browser: Browser, opened: Callabl
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 22, 26)")])
+@pytest.mark.slow
 def test_hatches_are_seen_by_light_and_in_the_dark(
     opened: Callable[..., Opened], scheme: Any, paper: str, tmp_path: Path
 ) -> None:
@@ -511,6 +526,7 @@ def test_hatches_are_seen_by_light_and_in_the_dark(
 
 
 @pytest.mark.parametrize("width", quick(2, [390, 1280, 2560]))
+@pytest.mark.first(1)
 def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width: int) -> None:
     page, _ = opened(CAPTURE, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -615,6 +631,7 @@ def test_a_stretch_of_time_filters_what_can_be_and_the_rest_says_so(opened: Call
     assert lora == "The picture is of the whole recording; the table is of the whole recording."
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_in_the_link_and_escape_clears_it(opened: Callable[..., Opened]) -> None:
     page, database = opened(CAPTURE)
     assert not any(one.is_visible() for one in page.locator(".selection, .drawer").all())  # nothing is chosen yet
@@ -646,7 +663,7 @@ def test_what_is_chosen_is_in_the_link_and_escape_clears_it(opened: Callable[...
     assert whole(slices(page)) == slices(page)[0]["width"] and page.locator("tr.unchosen").count() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_single_operations_a_time_filters_no_sums(
     opened: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -717,7 +734,7 @@ def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     found = page.evaluate(BARS, "steps")
     for step in ("step 0", "step 1", "step 2"):
         assert found["bars"]["forward"][step] == pytest.approx(0.3, abs=found["pixel"])
-        assert found["bars"]["rest"][step] == pytest.approx(0.9 - 0.3 - 0.225, abs=found["pixel"])
+        assert found["bars"]["other"][step] == pytest.approx(0.9 - 0.3 - 0.225, abs=found["pixel"])
     ranks = page.evaluate(BARS, "ranks")
     assert ranks["bars"]["computes or copies"]["rank 0"] == pytest.approx(3 * 0.45, abs=ranks["pixel"])
     assert ranks["bars"]["computes or copies"]["rank 1"] == pytest.approx(3 * 0.675, abs=ranks["pixel"])
@@ -730,6 +747,7 @@ CELLS = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
     browser: Browser, tmp_path: Path, run_command: Callable
 ) -> None:
@@ -757,6 +775,7 @@ def test_cells_of_ranks_and_steps_have_the_colour_of_their_deviation(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_letters_are_read_on_every_ground(opened: Callable[..., Opened], scheme: Any) -> None:
     """A contrast of 4.5 to 1, as WCAG asks, of texts on the page, on cards and on slices."""
     page, _ = opened(CAPTURE)

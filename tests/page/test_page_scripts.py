@@ -22,6 +22,7 @@ def node() -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_the_modules_hold_their_own_tests(node: str) -> None:
     tests = sorted((ROOT / "tests" / "page").glob("*.test.mjs"))
     done = subprocess.run([node, "--test", *tests], capture_output=True, text=True, check=False)

@@ -132,7 +132,7 @@ def test_a_bar_is_as_long_as_the_gpu_takes_for_the_step() -> None:
     own = phases | {"start_ns": 0, "wall_ns": 9, "between_ns": None}
     rows = [own | {"step": step, "length_ns": 100 * step} for step in (1, 2)]
     drawn = step_sections.step_bars(rows)
-    assert [trace["name"] for trace in drawn["data"]] == ["forward", "rest", "GPU, behind the CPU"]
+    assert [trace["name"] for trace in drawn["data"]] == ["forward", "other", "GPU, behind the CPU"]
     drawn_ns = [sum(lengths) for lengths in zip(*(trace["x"] for trace in drawn["data"]), strict=True)]
     assert drawn_ns[1] == pytest.approx(2 * drawn_ns[0])
 

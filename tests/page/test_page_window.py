@@ -48,6 +48,7 @@ def test_a_window_is_cut_to_the_recording() -> None:
         window.parse("8..9").within(1_000_000, 0, 9_000_000)
 
 
+@pytest.mark.slow
 def test_commands_without_a_page_of_one_recording_have_no_window(tmp_path: Path, run_command: Callable) -> None:
     for more, why in (
         (["--window", "99s.."], "the recording goes from -2.054 ms to 85.226 ms"),
@@ -69,6 +70,7 @@ DRAWN = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_window_has_every_operation_of_a_recording_with_too_many(
     browser: Browser, database_of: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_gpu_time_per_name_equals_the_raw_json(trace: Path, database_of: Callabl
 
 
 @pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.first(1)
 def test_every_time_is_exact(trace: Path, database_of: Callable[[Path], Database]) -> None:
     kinds = ("cpu_op", "Operator", "user_annotation", "python_function")
     expected = Counter((e["name"], e["ns"], e["ns"] + e["dur_ns"]) for e in events_of(trace) if e.get("cat") in kinds)
@@ -125,6 +126,7 @@ def test_sequence_links_are_those_that_torch_drew_as_flows(
     assert len(linked) >= 0.9 * len(drawn), "the flows end at other places than backward nodes"
 
 
+@pytest.mark.slow
 def test_both_formats_of_one_run_give_the_same_numbers(
     synthetic_trace: Callable[..., Path], database_of: Callable[[Path], Database]
 ) -> None:
@@ -141,7 +143,7 @@ def test_both_formats_of_one_run_give_the_same_numbers(
             assert left == right, view
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_eight_ranks_lie_side_by_side(tmp_path: Path) -> None:
     for archive in corpus_files("kineto/eight-ranks*.tar.gz"):
         with tarfile.open(archive) as tar:

@@ -23,7 +23,7 @@ _SLOW = {("fsdp-2gpu-emit_nvtx", "nvtxgpuproj")}  # nsys alone takes 20 s
 _PAIRS = [
     pytest.param(
         *trace.values, report, id=f"{trace.id}-{report}",
-        marks=[*trace.marks, *([pytest.mark.slow] if (trace.id, report) in _SLOW else [])],
+        marks=[*trace.marks, *([pytest.mark.long] if (trace.id, report) in _SLOW else [])],
     )
     for trace in corpus_params("nsys/*.sqlite")
     for report in QUERIES
@@ -56,7 +56,7 @@ def _unexplained(
     return {key: found for key, found in different.items() if found}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_levels_of_the_projection_are_right_where_nsys_has_others(
     nsys: str, database_of: Callable[[Path], Database]
 ) -> None:

@@ -34,6 +34,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("change", "before", "after", "tasks"), PAIRS, ids=[pair[0] for pair in PAIRS])
+@pytest.mark.first(3)
 def test_a_step_without_a_profiler_is_predicted_from_a_profiled_one(
     change: str, before: Program, after: Program, tasks: int, tmp_path: Path
 ) -> None:
@@ -89,6 +90,7 @@ def test_beside_a_gpu_too_the_input_is_fetched_or_said_to_be_nowhere(fixture: st
         assert what_if(database, ["prefetch=*"]).to_dicts()[0]["saving_ns"] == max(inputs.values())
 
 
+@pytest.mark.slow
 def test_recomputation_is_said_and_a_change_to_try(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     trace = replace(BEFORE, recomputed=(400, 90, 700)).write(tmp_path / "trace.json")
     said = " ".join(run_command("summary", trace).out.split())

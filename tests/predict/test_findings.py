@@ -147,6 +147,7 @@ def findings(run: Gpu, folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.rule)
+@pytest.mark.first(1)
 def test_a_finding_saves_what_removing_its_fault_saves(fault: Fault, tmp_path: Path) -> None:
     before = fault.costs()
     saved = before.timeline.end - fault.without().timeline.end
@@ -211,6 +212,7 @@ def test_without_calls_nobody_knows_why_the_gpu_is_idle(tmp_path: Path, run_comm
     assert "are not recorded" in run_command("what-if", trace).out
 
 
+@pytest.mark.slow
 def test_input_that_is_late_is_what_the_first_line_says(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     trace = tmp_path / "late.sqlite"
     writers.write_nsys(trace, [replace(COMPUTES, load=60_000_000).run(pinned()).timeline])
@@ -221,6 +223,7 @@ def test_input_that_is_late_is_what_the_first_line_says(tmp_path: Path, run_comm
 
 
 @pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
+@pytest.mark.slow
 def test_no_fault_and_a_fault_that_costs_nothing_are_not_listed(fault: Fault, tmp_path: Path) -> None:
     hidden = findings(fault.hidden(), tmp_path)
     assert hidden.get(fault.rule, 0) <= 0.002 * fault.hidden().timeline.end
@@ -250,6 +253,7 @@ def test_late_input_saves_the_time_of_the_input_and_not_the_rest_of_the_gap(tmp_
 
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("load", [60_000_000, 400_000])
+@pytest.mark.slow
 def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp_path: Path) -> None:
     """A profile of one step would else say that the GPU is busy: no work comes before what it waits for."""
     training = replace(COMPUTES, steps=steps, load=load)
@@ -278,6 +282,7 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
      ("exchange", "cudaProfilerStop", "A profiler begins or ends"),
      ("exchange", "cudaMalloc", "Take and give back no memory")],
 )  # fmt: skip
+@pytest.mark.first(1)
 def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
     name: str, call: str, advice: str, tmp_path: Path
 ) -> None:
@@ -338,6 +343,7 @@ def frees_now_and_then(gpu: Gpu) -> None:
     ids=["a result", "a result and all", "results, and once memory", "small copies", "a stream", "all", "a context",
          "an event", "memory", "host memory", "memory to pin", "a module"],
 )  # fmt: skip
+@pytest.mark.slow
 def test_what_to_do_about_a_wait_depends_on_what_the_cpu_waits_for(
     wait: Callable[[Gpu], None], advice: str, tmp_path: Path
 ) -> None:
@@ -360,6 +366,7 @@ def test_what_to_do_about_a_wait_depends_on_what_the_cpu_waits_for(
         ("cudaGraphInstantiate", "Graphs are made again and again"),
     ],
 )
+@pytest.mark.slow
 def test_what_is_made_ready_all_the_time_is_not_paid_once(
     call: str, again: str, has_steps: bool, tmp_path: Path
 ) -> None:
@@ -386,6 +393,7 @@ def test_what_is_made_ready_all_the_time_is_not_paid_once(
 
 
 @pytest.mark.parametrize("has_steps", [True, False])
+@pytest.mark.slow
 def test_kernels_that_load_at_their_first_launch_are_paid_once_wherever_they_come(
     has_steps: bool, tmp_path: Path
 ) -> None:
@@ -426,6 +434,7 @@ def test_one_pause_is_not_said_to_be_many_gaps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "inside", ["executor_utils::Nvrtc::CompileProgram", "FusionKernelRuntime::compileFusionParallel", "XLA compilation"]
 )
+@pytest.mark.first(1)
 def test_what_compiles_in_a_range_is_not_called_input_or_logging(inside: str, tmp_path: Path) -> None:
     with recorded(pausing(pinned(), inside), tmp_path) as database:
         advice = database.rows("select advice from finding where saving_ns > 5e7")[0][0]
@@ -433,12 +442,14 @@ def test_what_compiles_in_a_range_is_not_called_input_or_logging(inside: str, tm
 
 
 @pytest.mark.parametrize("inside", ["CompiledFunction", "decompiled", "save checkpoint"])
+@pytest.mark.slow
 def test_what_was_compiled_before_is_no_compiling(inside: str, tmp_path: Path) -> None:
     with recorded(pausing(pinned(), inside), tmp_path) as database:
         assert "is compiled there" not in database.rows("select advice from finding where saving_ns > 5e7")[0][0]
 
 
 @pytest.mark.parametrize("is_beside", [True, False])
+@pytest.mark.slow
 def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bool, tmp_path: Path) -> None:
     gpu = pinned()
     for step in range(6):
@@ -454,6 +465,7 @@ def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bo
 
 
 @pytest.mark.parametrize("call", ["cudaEventQuery", "cudaStreamQuery"])
+@pytest.mark.slow
 def test_a_cpu_that_asks_over_and_over_waits(call: str, tmp_path: Path) -> None:
     """Kernels that are twice as fast halve what it waits: it does not work meanwhile."""
 
@@ -529,6 +541,7 @@ def tiny(kernel: str) -> Gpu:
     return gpu.finished()
 
 
+@pytest.mark.slow
 def test_a_trace_says_the_same_beside_others(tmp_path: Path) -> None:
     """Programs that number their threads, streams and calls alike share nothing in one database."""
     runs = [told_to_wait(number) for number in range(4)]
@@ -598,6 +611,7 @@ def test_processes_of_one_file_save_what_they_save_on_average(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("works", [False, True])
+@pytest.mark.first(1)
 def test_a_cpu_that_waits_at_the_first_steps_begin_waits_for_what_is_not_recorded(works: bool, tmp_path: Path) -> None:
     """The recording begins in the middle of a program: the last step's kernels are still running, and are not in it."""
     gpu = pinned()
@@ -619,6 +633,7 @@ def test_the_stream_of_the_work_is_the_one_that_matters() -> None:
 
 
 @pytest.mark.parametrize("padding", [0.0, 0.05, 0.4])
+@pytest.mark.slow
 def test_padding_costs_its_share_of_what_the_gpu_computes(padding: float, tmp_path: Path) -> None:
     rows = [f"timing,{step},a,1000,{round(1000 * (1 - padding))}" for step in range(6)]
     head = "pass,step,adapter,computed_token_cnt,token_cnt"
@@ -660,6 +675,7 @@ def test_a_wait_inside_a_gap_hides_none_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pause", [100_000, 2_000_000, 10_000_000])
+@pytest.mark.slow
 def test_work_behind_a_wait_saves_what_the_wait_leaves(pause: int, tmp_path: Path) -> None:
     """The CPU asks for a result in each step and works on before it launches: without the wait some of it hides."""
 
@@ -685,6 +701,7 @@ def test_work_behind_a_wait_saves_what_the_wait_leaves(pause: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kernel", [20_000, 800_000, 1_900_000, 4_000_000])
+@pytest.mark.slow
 def test_copies_hide_behind_other_work_alone(kernel: int, tmp_path: Path) -> None:
     """In each step 20 MB are copied and 10 kernels run: that can hide as far as there is work beside it."""
 
@@ -734,6 +751,7 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
 
 
 @pytest.mark.parametrize("staged", [None, 100_000])
+@pytest.mark.slow
 def test_at_most_is_no_less_than_any_of_what_the_advice_says(staged: int | None, tmp_path: Path) -> None:
     """Copied in, computed, over and over, without steps: that can be copied beside the kernels, or not at all."""
 
@@ -774,6 +792,7 @@ def test_what_is_loaded_takes_its_time_whatever_else_waits(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("is_read_back_first", [True, False])
+@pytest.mark.first(1)
 def test_of_copies_beside_each_other_the_longer_one_is_named(is_read_back_first: bool, tmp_path: Path) -> None:
     gpu = pinned()
     for step in range(6):
@@ -790,6 +809,7 @@ def test_of_copies_beside_each_other_the_longer_one_is_named(is_read_back_first:
 
 
 @pytest.mark.parametrize("kept", [1, 5, 20])
+@pytest.mark.first(1)
 def test_kernels_of_graphs_that_are_not_recorded_are_no_idle_time(kept: int, tmp_path: Path) -> None:
     """Of the kernels in a graph some are in the trace, as some drivers leave it."""
     run = replace(COMPUTES, captured="forward").run(pinned())
@@ -819,6 +839,7 @@ def test_a_step_that_the_cpu_only_queues_is_as_long_as_its_work(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["load batch", "DALI:[DALI][DataReader] Run #0"])
+@pytest.mark.first(1)
 def test_input_that_another_thread_reads_is_late_for_all_of_them(name: str, tmp_path: Path) -> None:
     """A thread reads for 20 ms, another one copies what it read, and a third trains on it for 5 ms."""
     events: list[dict[str, object]] = []
@@ -859,6 +880,7 @@ def with_torch(run: Gpu) -> Gpu:
 
 
 @pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
+@pytest.mark.slow
 def test_a_program_in_which_nothing_shows_torch_is_not_told_what_to_do_in_torch(fault: Fault, tmp_path: Path) -> None:
     asked = "select distinct advice from finding where rule = ?"
     with recorded(fault.costs(), tmp_path) as database:
@@ -872,6 +894,7 @@ def test_a_program_in_which_nothing_shows_torch_is_not_told_what_to_do_in_torch(
 
 
 @pytest.mark.parametrize("fault", quick(3, FAULTS), ids=lambda fault: fault.rule)
+@pytest.mark.first(1)
 def test_the_rules_that_are_asked_find_what_all_do(fault: Fault, tmp_path: Path) -> None:
     with recorded(fault.costs(), tmp_path) as database:
         asked = database.rows("from _finding order by all")
@@ -887,6 +910,7 @@ def test_advice_that_names_torch_has_another_text_for_programs_without_it() -> N
 
 
 @pytest.mark.parametrize("latency", [6_000, 18_000])
+@pytest.mark.first(1)
 def test_launches_cost_what_their_gaps_are_however_long_they_are_on_their_way(latency: int, tmp_path: Path) -> None:
     """As on AMD's GPUs: launched 18 us before it begins, but each launch comes 25 us behind the one before."""
     gpu = Gpu(is_pinned=True, latency=latency)
@@ -918,6 +942,7 @@ def test_shards_that_fsdp_keeps_in_the_hosts_memory_are_named(path: Path, tmp_pa
 
 @pytest.mark.parametrize("inner", ["{'mod': '/lib/torch/nn.py:%d'}", "layers/%d"])
 @pytest.mark.parametrize("around", [None, "model"])
+@pytest.mark.first(1)
 def test_what_is_around_places_is_a_range_and_no_part_of_a_name(inner: str, around: str | None, tmp_path: Path) -> None:
     """Profilers write paths of files into names, with the slash that stands between names as well."""
     gpu = pinned()

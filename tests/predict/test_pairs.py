@@ -101,6 +101,7 @@ def managed(factor: float, pages: int) -> Gpu:
 
 @pytest.mark.parametrize("pages", [1, 50])
 @pytest.mark.parametrize("factor", [0.5, 0.01])
+@pytest.mark.first(3)
 def test_pages_that_move_follow_their_kernel(factor: float, pages: int, tmp_path: Path) -> None:
     before, after = managed(1, pages), managed(factor, pages)
     writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])

@@ -51,6 +51,7 @@ def saved(database: Database) -> dict[str, int]:
 
 @pytest.mark.parametrize("seed", quick(1, range(2)))
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.first(3)
 def test_a_part_saves_what_the_whole_does(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

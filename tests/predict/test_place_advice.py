@@ -53,6 +53,7 @@ def steps(gpu: Gpu, count: int) -> Iterator[Iterator[int]]:
 @pytest.mark.parametrize(
     ("kind", "said"), [(10, "GPUs hand data to each other here"), (8, "Copy less on the device"), (1, "Copy ahead")]
 )
+@pytest.mark.first(1)
 def test_copies_between_gpus_need_no_pinned_memory(kind: int, said: str, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     with steps(gpu, 6) as numbers:
@@ -103,6 +104,7 @@ def test_what_comes_back_in_each_step_is_no_checkpoint(returns: bool, tmp_path: 
 
 @pytest.mark.parametrize("has_optimizer", [True, False])
 @pytest.mark.parametrize(("kind", "rule"), [("memset", "exposed_copy"), ("kernel", "tiny_kernels")])
+@pytest.mark.first(1)
 def test_memsets_are_no_tiny_kernels(kind: str, rule: str, has_optimizer: bool, tmp_path: Path) -> None:
     """Advice on an optimizer is for programs that have one."""
     found: dict[str, list[tuple[Any, ...]]] = {}
@@ -157,6 +159,7 @@ def communicates(gpu: Gpu, kernel: str, computes: str = "gemm") -> Gpu:
 @pytest.mark.parametrize(
     ("computes", "torch", "is_without"), [("gemm", True, True), ("gemm", False, False), ("add_backward", True, False)]
 )
+@pytest.mark.first(1)
 def test_names_show_that_there_is_no_backward_only_where_torch_makes_them(
     computes: str, torch: bool, is_without: bool, tmp_path: Path
 ) -> None:
@@ -166,6 +169,7 @@ def test_names_show_that_there_is_no_backward_only_where_torch_makes_them(
 
 
 @pytest.mark.parametrize("name", [None, "send activations"])
+@pytest.mark.first(1)
 def test_exchange_outside_of_all_ranges_is_no_reduction_of_gradients(name: str | None, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     if name:

@@ -198,6 +198,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("device", ["V100", "L40S", "H100", "A100"])
+@pytest.mark.first(3)
 def test_another_device_takes_its_peak_in_the_precision_of_a_product(name: str, device: str, tmp_path: Path) -> None:
     """Of a float32 program it is no peak of tensor cores: an L40S multiplies faster there than an H100."""
     gpu = Gpu()

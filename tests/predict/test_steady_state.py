@@ -82,6 +82,7 @@ def shares(found: dict[str, Any]) -> Iterator[tuple[str, float]]:
     cold=st.lists(st.integers(300, 900).map(lambda ms: ms * MS), max_size=2).map(tuple),
     save=st.sampled_from([0, 500 * MS]),
 )  # fmt: skip
+@pytest.mark.slow
 def test_what_is_paid_once_changes_no_share(
     training: Training, load: int, cold: tuple[int, ...], save: int, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_what_is_paid_once_changes_no_share(
         assert found["steady"]["is_steady"]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     found = answered(Around(300 * MS, (447 * MS,), 500 * MS).run(Training(steps=8), Gpu()), tmp_path)
     assert ": 8 warm steps of " in next(lines(found))
@@ -136,6 +138,7 @@ def test_the_work_of_cold_steps_is_not_in_the_window(tmp_path: Path) -> None:
     assert found["window_ns"] == pytest.approx(100 * MS, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_busy_gpu_that_nothing_waits_for_is_not_called_the_limit(tmp_path: Path) -> None:
     """Kernels that take a little less than launching them do, and a little more."""
     said = {}
@@ -158,6 +161,7 @@ def test_steps_that_hold_little_of_the_work_are_not_the_answer(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("cold", [(), (700 * MS,)])
+@pytest.mark.first(1)
 def test_a_cold_step_is_left_out_although_more_work_follows_the_steps(cold: tuple[int, ...], tmp_path: Path) -> None:
     """A few steps to warm up, and then what is measured, without steps."""
     run = Around(cold=cold).run(Training(steps=4, kernel=6_000), Gpu())
@@ -199,6 +203,7 @@ def test_what_is_saved_behind_cold_steps_is_possible(kernel: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite") + corpus_params("kineto/*.json.gz"))
+@pytest.mark.first(11)
 def test_a_faster_cpu_makes_no_step_longer(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
     if not database.rows("select 1 from what_if limit 1"):

@@ -60,6 +60,7 @@ def check(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("path", quick(5, FILES), ids=str)
+@pytest.mark.first(3)
 def test_two_changes_of_a_trace_save_as_much_as_the_better_one(
     path: Path, database_of: Callable[[Path], Database]
 ) -> None:
@@ -67,6 +68,7 @@ def test_two_changes_of_a_trace_save_as_much_as_the_better_one(
 
 
 @pytest.mark.parametrize("pair", quick(3, list(pairs())[::3]), ids=lambda pair: pair.name.replace(" ", "-"))
+@pytest.mark.slow
 def test_two_changes_of_a_program_save_as_much_as_the_better_one(pair: object, tmp_path: Path) -> None:
     before, _ = pair.runs()  # type: ignore[attr-defined]
     writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])

@@ -41,6 +41,7 @@ def true_length(job: Job) -> float:
     return mean(of[-1]["ts"] + of[-1]["dur"] - of[0]["ts"] for of in steps)
 
 
+@pytest.mark.slow
 def test_a_rank_that_was_slowed_on_purpose_costs_what_it_costs(tmp_path: Path) -> None:
     """Rank 5 sleeps 3 ms in each step: if ranks were alike each would sleep an eighth of that. Clocks are wrong."""
     common = {"ranks": 8, "steps": 4, "compute": 500_000, "offsets": (0, 70_000_000)}
@@ -56,6 +57,7 @@ def test_a_rank_that_was_slowed_on_purpose_costs_what_it_costs(tmp_path: Path) -
         assert alone == pytest.approx(slowdown if rank == 5 else 1, rel=0.02)
 
 
+@pytest.mark.slow
 def test_of_a_step_whose_collectives_are_not_matched_its_length_alone_is_known(tmp_path: Path) -> None:
     """What ranks wait in it would count as their own work, with no transfer to take away."""
     paths = simulate(Job(ranks=4, steps=6, uneven=(2, 3))).write(tmp_path / "traces")
@@ -71,6 +73,7 @@ def test_of_a_step_whose_collectives_are_not_matched_its_length_alone_is_known(t
     assert 0 < saving < 0.2 and note.startswith("collectives take no time")
 
 
+@pytest.mark.slow
 def test_the_rank_that_saves_most_is_shown_and_can_be_asked_for(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -83,12 +86,14 @@ def test_the_rank_that_saves_most_is_shown_and_can_be_asked_for(
     assert "--rank 9: the ranks here are 0, 1, 2" in run_command("what-if", job, "--rank", 9, code=2).err
 
 
+@pytest.mark.slow
 def test_equal_ranks_are_not_slowed(tmp_path: Path) -> None:
     for _, measured, replayed, _, slowdown, alone, _ in answer(simulate(Job(ranks=4, steps=3)), tmp_path):
         assert replayed == pytest.approx(measured, rel=0.002)
         assert 1 <= slowdown < 1.02 and 0.99 < alone < 1.02
 
 
+@pytest.mark.slow
 def test_communication_that_takes_no_time_saves_its_transfers_and_no_waiting(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -108,6 +113,7 @@ def test_communication_that_takes_no_time_saves_its_transfers_and_no_waiting(
     assert [tuple(map(float, line.split(","))) for line in found] == [pytest.approx(row) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_slow_link_is_what_its_ranks_cost(tmp_path: Path) -> None:
     """The gathers of ranks 2 and 3 take five times as long as those of the others: 84 us more in each step."""
     common = {"ranks": 8, "ranks_per_host": 2, "steps": 4, "compute": 50_000}
@@ -118,6 +124,7 @@ def test_a_slow_link_is_what_its_ranks_cost(tmp_path: Path) -> None:
         assert (alone - 1) * ideal == pytest.approx(more if rank in (2, 3) else 0, abs=0.08 * more)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_it_cannot_be_known(tmp_path: Path) -> None:
     rows = answer(simulate(Job(ranks=4, steps=2)), tmp_path / "missing", [0, 1, 3])
     assert {row[3:] for row in rows} == {(None, None, None, "collectives are not matched")}
@@ -136,8 +143,9 @@ def test_a_replay_by_hand() -> None:
     assert replay([first, first], [[7], [8]], {7: 2, 8: 2}, {7: 5, 8: 5}) is None
 
 
-@dear(2, slow=10)
+@dear(2, long=10)
 @given(data=st.data())
+@pytest.mark.slow
 def test_steps_are_as_long_as_without_the_ranks_that_are_late(data: Any, tmp_path_factory: Any) -> None:
     """In each step up to two of four ranks sleep about as long: all are named, and share what others wait."""
     steps = range(1, 4)
@@ -170,6 +178,7 @@ def test_steps_are_as_long_as_without_the_ranks_that_are_late(data: Any, tmp_pat
 
 
 @pytest.mark.parametrize("late", [True, False])
+@pytest.mark.slow
 def test_the_answer_names_what_stragglers_cost(late: bool, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     idle = {(2, step): 4_000_000 for step in range(3)} if late else {}
     simulate(Job(ranks=4, steps=3, idle=idle)).write(tmp_path / "job")
@@ -179,6 +188,7 @@ def test_the_answer_names_what_stragglers_cost(late: bool, tmp_path: Path, run_c
     assert "if ranks were alike" not in said
 
 
+@pytest.mark.slow
 def test_the_answer_of_the_straggler_says_once_what_makes_it_late(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -87,8 +87,9 @@ def limits(run: Run) -> dict[tuple[int, int], int]:
     return most
 
 
-@dear(6, slow=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(6, long=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=JOBS)
+@pytest.mark.slow
 def test_clocks_are_what_loops_over_all_pairs_say(job: Job, tmp_path: Path) -> None:
     run = simulate(job)
     most = limits(run)
@@ -163,6 +164,7 @@ def _is_last(rank: int, at: dict[int, int], apart: Callable[[int, int], int]) ->
     return None
 
 
+@pytest.mark.slow
 def test_ranks_on_other_clocks_that_may_have_come_last_are_not_left_out(tmp_path: Path) -> None:
     """A machine that is late by the same in all steps looks like one whose clock is ahead: it lies between the others.
 
@@ -190,6 +192,7 @@ def test_ranks_on_other_clocks_that_may_have_come_last_are_not_left_out(tmp_path
     assert bandwidth == pytest.approx(50e9, rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_median_skew_is_not_that_of_the_few_that_are_known(tmp_path: Path) -> None:
     """Of six skews one is 7 ms, the others are smaller than what the clocks say; on one clock all are known."""
     run = simulate(Job(ranks=8, steps=6, idle={(6, 3): 7_000_000}, offsets=(0, -3_700_000_000)))
@@ -210,6 +213,7 @@ def test_the_median_skew_is_not_that_of_the_few_that_are_known(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("torch", quick(1, ["2.13", "2.4", "names"]))
+@pytest.mark.slow
 def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, torch=torch))
     with database_of(run, tmp_path) as database:
@@ -229,6 +233,7 @@ def test_a_job_is_matched_by_what_its_traces_say(torch: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("hosts_named", [True, False])
+@pytest.mark.slow
 def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
     hosts_named: bool, said: Any, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -256,6 +261,7 @@ def test_of_unknown_groups_ranks_that_cannot_have_met_are_not_matched(
 
 
 @pytest.mark.parametrize("ranks_per_host", quick(1, [8, 4]))
+@pytest.mark.slow
 def test_of_unknown_groups_ranks_of_one_machine_have_no_offset_that_would_let_them_have_met(
     ranks_per_host: int, said: Any, tmp_path: Path
 ) -> None:
@@ -273,6 +279,7 @@ def test_of_unknown_groups_ranks_of_one_machine_have_no_offset_that_would_let_th
     assert set(rules) <= {"nccl_metadata"}
 
 
+@pytest.mark.slow
 def test_machines_of_one_name_are_not_taken_for_one_clock(tmp_path: Path) -> None:
     """Where the clocks of a machine's ranks differ in all that they do, its name is that of several machines."""
     run = simulate(Job(torch="names", ranks=4, ranks_per_host=2, offsets=(0, 70_000_000)))
@@ -284,6 +291,7 @@ def test_machines_of_one_name_are_not_taken_for_one_clock(tmp_path: Path) -> Non
     assert ("all_reduce",) in matched
 
 
+@pytest.mark.slow
 def test_a_second_pass_for_memory_is_no_second_rank(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """`collect --profiler torch,memory` leaves two traces of a rank, of the same steps."""
     run = simulate(Job(ranks=4, ranks_per_host=2, steps=3, idle={(1, 1): 9_000_000}))
@@ -307,6 +315,7 @@ def test_a_second_pass_for_memory_is_no_second_rank(tmp_path: Path, run_command:
         assert not two.rows("select rule from validation where rule in ('rank_twice', 'rank_missing', 'steps_differ')")
 
 
+@pytest.mark.slow
 def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
     """Links carry 50 GB/s; busbw is 2(n-1)/n of that for an all-reduce, (n-1)/n for an all-gather of its output."""
     run = simulate(Job(ranks=4, ranks_per_host=4, steps=8))
@@ -319,7 +328,7 @@ def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
         assert bus == pytest.approx(algorithm * {"all_reduce": 1.5, "all_gather": 0.5}[operation])
 
 
-@pytest.mark.parametrize("ranks", [12, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [12, pytest.param(64, marks=pytest.mark.long)])
 def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
     """It is always late, so its clock could be wrong by as much: its own time says it."""
     run = simulate(Job(ranks=ranks, ranks_per_host=4, steps=4, slow_host=1, offsets=(0, 70_000_000, -5_000_000)))
@@ -356,6 +365,7 @@ def test_a_rank_that_sleeps_is_named_with_what_its_cpu_was_in(tmp_path: Path) ->
     assert place == "rank 5" and "load batch" in evidence
 
 
+@pytest.mark.slow
 def test_in_the_first_step_a_straggler_has_its_cause_and_place(tmp_path: Path) -> None:
     """Before its first work a device is idle, too, and nothing has met yet."""
     sleeps = simulate(Job(steps=3, idle={(6, 0): 7_000_000}))
@@ -414,6 +424,7 @@ def said() -> Any:
     return get
 
 
+@pytest.mark.slow
 def test_a_missing_rank_is_reported_and_the_rest_answered(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=8, steps=2))
     with database_of(run, tmp_path, [0, 1, 2, 3, 4, 5, 7]) as database:
@@ -424,6 +435,7 @@ def test_a_missing_rank_is_reported_and_the_rest_answered(said: Any, tmp_path: P
         assert database.rows("select count(*), count(own_ns) from straggler") == [(14, 14)]
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_missing_rank_is_said_to_count_as_communication(
     tmp_path: Path, run_here: Callable[..., Any]
 ) -> None:
@@ -436,6 +448,7 @@ def test_what_waits_for_a_missing_rank_is_said_to_count_as_communication(
         assert line == said + ("; what waits for it counts as communication" if expected else "")
 
 
+@pytest.mark.slow
 def test_a_rank_that_was_cut_off_lacks_its_last_collectives(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=4))
     paths = run.write(tmp_path / "traces")
@@ -451,6 +464,7 @@ def test_a_rank_that_was_cut_off_lacks_its_last_collectives(said: Any, tmp_path:
         assert database.rows("select rank from trace_info where item = 'end of the file'") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_rank_is_left_out(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     paths = run.write(tmp_path / "traces")
@@ -472,6 +486,7 @@ def test_a_copy_of_a_rank_is_left_out(said: Any, tmp_path: Path) -> None:
         assert database.rows("select * from kernel_over_ranks") == kernels, "nobody ran it twice"
 
 
+@pytest.mark.slow
 def test_another_recording_of_the_same_length_is_no_copy(said: Any, tmp_path: Path) -> None:
     """As many events between the same moments, of which one is shorter."""
     run = simulate(Job(ranks=4, steps=2))
@@ -487,6 +502,7 @@ def test_another_recording_of_the_same_length_is_no_copy(said: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("apart_us", [3, 100_000])  # beside each other, and one behind the other beside all others
+@pytest.mark.first(1)
 def test_a_rank_in_two_inputs_is_said_where_the_others_are_in_one(apart_us: int, said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=3, steps=2))
     paths = run.write(tmp_path / "traces", [0, 1])
@@ -506,6 +522,7 @@ def test_a_rank_in_two_inputs_is_said_where_the_others_are_in_one(apart_us: int,
         assert rules["rank_twice"] == "rank 2 is in first.json and in second.json"
 
 
+@pytest.mark.slow
 def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     paths = run.write(tmp_path / "traces")
@@ -520,6 +537,7 @@ def test_two_traces_that_both_say_they_are_one_rank_are_not_chosen_between(said:
 
 
 @pytest.mark.parametrize("what", quick(1, ["another size", "another day", "other collectives"]))
+@pytest.mark.slow
 def test_a_trace_of_another_job_is_left_out(what: str, said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     paths = run.write(tmp_path / "traces", [0, 1, 2])
@@ -552,6 +570,7 @@ def _of_another_job(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event | {"args": other(event["args"])} for event in events]
 
 
+@pytest.mark.slow
 def test_a_clock_that_runs_as_none_does_is_an_error(tmp_path: Path) -> None:
     """As that of a rank of another run of the same program, of a few seconds later."""
     ours, others = (
@@ -576,6 +595,7 @@ def test_of_two_jobs_of_equally_many_ranks_neither_is_chosen(said: Any, tmp_path
         assert database.rows("from straggler") == []
 
 
+@pytest.mark.slow
 def test_ranks_that_were_recorded_in_other_steps_are_of_one_job(said: Any, tmp_path: Path) -> None:
     """Rank 1 has the first two steps, the others the last two: they share no number."""
     run = simulate(Job(ranks=4, steps=4))
@@ -591,6 +611,7 @@ def test_ranks_that_were_recorded_in_other_steps_are_of_one_job(said: Any, tmp_p
 
 
 @pytest.mark.parametrize("torch", quick(1, ["2.13", "2.4"]))
+@pytest.mark.slow
 def test_ranks_with_other_numbers_of_steps_are_compared_in_those_that_they_share(
     torch: str, said: Any, tmp_path: Path
 ) -> None:
@@ -607,6 +628,7 @@ def test_ranks_with_other_numbers_of_steps_are_compared_in_those_that_they_share
         assert database.rows("select step, count(*) from straggler group by 1 order by 1") == [(0, 4), (1, 4), (2, 3)]
 
 
+@pytest.mark.slow
 def test_members_that_disagree_on_bytes_are_not_matched(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=3, uneven=(2, 1)))
     with database_of(run, tmp_path) as database:
@@ -616,6 +638,7 @@ def test_members_that_disagree_on_bytes_are_not_matched(said: Any, tmp_path: Pat
         assert said(database)[1] == {"collective_disagrees": reason}
 
 
+@pytest.mark.slow
 def test_machines_of_one_name_with_clocks_of_their_own_are_told_apart(said: Any, tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, ranks_per_host=2, steps=4, offsets=(0, 50_000_000)))
     paths = run.write(tmp_path / "traces")
@@ -628,6 +651,7 @@ def test_machines_of_one_name_with_clocks_of_their_own_are_told_apart(said: Any,
     assert rules == {"host_twice": "localhost: its 4 ranks have 4 clocks"}
 
 
+@pytest.mark.slow
 def test_ranks_are_compared_with_ranks_of_their_kind(tmp_path: Path) -> None:
     """Beside them are a report of all processes, which has no rank, and a rank that nsys recorded."""
     paths = simulate(Job(ranks=3, steps=3, ranks_per_host=1, slow_host=1)).write(tmp_path / "traces")
@@ -643,6 +667,7 @@ def test_ranks_are_compared_with_ranks_of_their_kind(tmp_path: Path) -> None:
     assert sorted(others) == [("rank0.sqlite", 0, 0.0), ("run.sqlite", None, None)]
 
 
+@pytest.mark.slow
 def test_exposed_communication_is_shared_by_the_groups_and_adds_up(tmp_path: Path) -> None:
     run = simulate(Job(ranks=4, steps=2))
     with database_of(run, tmp_path) as database:
@@ -664,6 +689,7 @@ def test_one_rank_alone_says_that_the_others_are_not_here(tmp_path: Path) -> Non
 @pytest.mark.skipif(
     "torch" not in sys.modules and not __import__("importlib.util").util.find_spec("torch"), reason="no torch"
 )
+@pytest.mark.slow
 def test_gloo_ranks_that_really_ran_name_the_one_that_slept(tmp_path: Path) -> None:
     import capture_ranks
 
@@ -685,6 +711,7 @@ def test_gloo_ranks_that_really_ran_name_the_one_that_slept(tmp_path: Path) -> N
     assert finding[0][0].endswith(" in step/load batch")
 
 
+@pytest.mark.slow
 def test_the_recipe_packs(tmp_path: Path) -> None:
     """A trace may be packed as torch does it."""
     run = simulate(Job(ranks=2, steps=1))
@@ -703,6 +730,7 @@ def test_the_recipe_packs(tmp_path: Path) -> None:
     ],
     ids=["a slow machine", "a slow rank"],
 )
+@pytest.mark.slow
 def test_the_answer_says_whether_it_is_the_rank_or_its_machine(
     job: Job, says: str, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -724,11 +752,12 @@ ON_CPU = st.lists(
 )  # fmt: skip
 
 
-@dear(4, slow=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(4, long=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=ON_CPU)
 @example(events=[(1, 0, 12, "_c10d_functional::wait_tensor"), (1, 2, 3, "aten::mm"), (3, 1, 9, "gloo:all_reduce")])
 @example(events=[(1, 0, 5, "aten::mm"), (2, 3, 9, "c10d::allreduce_"), (3, 0, 12, "gloo:all_reduce")])
 @example(events=[(1, 0, 12, "FSDP::post_backward_reduce"), (2, 4, 3, "aten::mm"), (3, 2, 8, "gloo:all_reduce")])
+@pytest.mark.slow
 def test_on_cpus_communication_is_exposed_while_no_operator_computes(events: list[Any], tmp_path: Path) -> None:
     starts = {(thread, begin): (thread, begin, length, name) for thread, begin, length, name in events}
     nested = [

@@ -27,6 +27,7 @@ from simulated_gloo import BACKWARD, FORWARD, OPTIMIZER, TRANSFER, Job
     ),
     ids=str,
 )
+@pytest.mark.slow
 def test_who_sleeps_in_a_hook_of_the_backward_is_named_and_not_who_waits_in_one(job: Job, tmp_path: Path) -> None:
     paths = simulated_gloo.write(job, tmp_path / "traces")
     with analyze(paths, tmp_path / "x.duckdb") as database:
@@ -45,6 +46,7 @@ def test_who_sleeps_in_a_hook_of_the_backward_is_named_and_not_who_waits_in_one(
 
 
 @pytest.mark.parametrize("kind", ["fsdp", "ddp"])
+@pytest.mark.first(1)
 def test_ranks_on_cpus_have_their_compute_and_exposed_communication(kind: str, tmp_path: Path) -> None:
     job = Job(kind)
     paths = simulated_gloo.write(job, tmp_path / "traces")
@@ -65,6 +67,7 @@ def test_ranks_on_cpus_have_their_compute_and_exposed_communication(kind: str, t
         assert exposed[rank] == (rank, None, job.steps, communication_ns, exposed_ns)
 
 
+@pytest.mark.slow
 def test_a_job_of_cpus_says_what_its_traces_say(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     simulated_gloo.write(Job(ranks=3), tmp_path / "traces")
     run_command("analyze", tmp_path / "traces", "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet")
@@ -73,6 +76,7 @@ def test_a_job_of_cpus_says_what_its_traces_say(tmp_path: Path, run_command: Cal
         assert said[0] == said[1] and len(said[0].splitlines()) > 3
 
 
+@pytest.mark.slow
 def test_the_stage_of_lorapp_that_has_most_layers_is_named(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     run = simulated_gloo.write_lorapp(tmp_path / "run", (8_000, 2_000, 2_000))
     said = run_command(
@@ -85,6 +89,7 @@ def test_the_stage_of_lorapp_that_has_most_layers_is_named(tmp_path: Path, run_c
     assert "straggler rank: rank 0" in answer and "python time" not in answer
 
 
+@pytest.mark.slow
 def test_a_job_of_a_run_has_what_the_run_says(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     run = simulated_gloo.write_lorapp(tmp_path / "run", (4_000, 2_000))
     traces = sorted(run.glob("trace-*.json"))

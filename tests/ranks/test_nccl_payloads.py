@@ -124,6 +124,7 @@ def test_a_damaged_payload_costs_itself(damage: Callable[[bytes], bytes], lost: 
         '{"NCCL communicator ID": 18446744073709551616}', '{"Root": true}', '{"Message size [bytes]": "1"}',
     ],
 )  # fmt: skip
+@pytest.mark.first(4)
 def test_damaged_json_costs_itself(text: str, tmp_path: Path) -> None:
     path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS, as_json=True)
     with sqlite3.connect(path) as db:

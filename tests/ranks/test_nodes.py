@@ -64,6 +64,7 @@ def rows(database: Database, view: str, source_id: int) -> list[str]:
 @pytest.mark.parametrize(
     ("are_visible", "by_workers"), quick(2, [(True, True), (False, False), (True, False), (False, True)])
 )
+@pytest.mark.slow
 def test_each_process_reads_as_if_it_had_been_alone(
     are_visible: bool, by_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def fake_nsys(folder: Path, export: Path) -> tuple[Path, Path]:
 
 @pytest.mark.own_cache
 @pytest.mark.parametrize("by_workers", [False, True])
+@pytest.mark.slow
 def test_a_report_is_exported_once_and_read_by_its_processes(
     by_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_report_that_is_not_exported_says_why_and_leaves_nothing(
 
 
 @pytest.mark.own_cache
+@pytest.mark.slow
 def test_a_file_in_the_place_of_another_is_looked_at_anew_whatever_its_time(tmp_path: Path) -> None:
     """As `cp -p` and `rsync -t` leave it."""
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite", 2)
@@ -157,6 +160,7 @@ def test_a_file_in_the_place_of_another_is_looked_at_anew_whatever_its_time(tmp_
 
 
 @pytest.mark.own_cache
+@pytest.mark.slow
 def test_a_report_of_one_process_is_exported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any]
 ) -> None:
@@ -167,6 +171,7 @@ def test_a_report_of_one_process_is_exported_once(
     assert len(log.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     monkeypatch.setenv("XDG_CACHE_HOME", cache_in(tmp_path))
@@ -176,6 +181,7 @@ def test_an_unchanged_report_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         assert database.rows("select count(*) from source") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_job_has_an_input_for_each_process_and_reads_it_once(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node, job = simulated_node.write(ALONE, tmp_path / "node.sqlite"), tmp_path / "job"
     asked = ("--report", "rank_summary", "--columns", "rank,name,busy,idle", "--csv")
@@ -185,6 +191,7 @@ def test_a_job_has_an_input_for_each_process_and_reads_it_once(tmp_path: Path, r
     assert run_command("analyze", job, *asked).out == run_command("analyze", node, *asked).out
 
 
+@pytest.mark.slow
 def test_the_answer_is_of_a_rank_and_says_so(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     said = run_command("summary", node).out
@@ -207,6 +214,71 @@ def test_ranks_are_those_that_nccl_was_told(tmp_path: Path) -> None:
         assert database.rows("select operation, member_cnt, reason from collective_match") == [("all_reduce", 2, None)]
 
 
+def two_nodes(folder: Path) -> list[Path]:
+    """Reports of two machines of two ranks each: three steps of a job of four, the second one's clock far ahead."""
+    folder.mkdir(exist_ok=True)
+    nodes = []
+    for machine in range(2):
+        paths = []
+        for rank in (2 * machine, 2 * machine + 1):
+            begin = [machine * 25_000_000 + 50_000 + 500_000 * step for step in range(3)]
+            calls = [nccl_payloads.Call("ncclAllReduce", at + 900 * rank, at + 100_000, 1 << 20) for at in begin]
+            paths.append(nccl_payloads.write(folder / f"{rank}.part", rank, 4, calls))
+        nodes.append(joined(paths, folder / f"node{machine}.sqlite"))
+        for path in paths:
+            path.unlink()
+        with changed(nodes[-1]) as file:
+            file.execute("create table TARGET_INFO_SYSTEM_ENV (name text, value text)")
+            file.execute("insert into TARGET_INFO_SYSTEM_ENV values ('Hostname', ?)", [f"host{machine}"])
+    return nodes
+
+
+def test_processes_of_a_report_share_a_clock_and_machines_have_their_own(tmp_path: Path) -> None:
+    with analyze(two_nodes(tmp_path), tmp_path / "x.duckdb") as database:
+        found = database.rows("select rank, world_size, host from source order by rank")
+        assert found == [(0, 4, "host0"), (1, 4, "host0"), (2, 4, "host1"), (3, 4, "host1")]
+        clocks = database.rows("select rank, clock_id, offset_ns, error_ns from clock_offset order by rank")
+        assert clocks[0][1:] == clocks[1][1:] and clocks[2][1:] == clocks[3][1:] and clocks[0][1] != clocks[2][1]
+        assert abs(clocks[2][2] - clocks[0][2] - 25_000_000) <= clocks[0][3] + clocks[2][3]
+        assert database.rows("select count(*) from matched_collective where match_id is null") == [(0,)]
+
+
+def test_a_copy_of_a_report_is_left_out(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    nodes = two_nodes(tmp_path / "job")
+    told = run_command("summary", *nodes).out.splitlines()[:7]
+    (tmp_path / "job" / "zcopy.sqlite").write_bytes(nodes[1].read_bytes())
+    assert run_command("summary", tmp_path / "job").out.splitlines()[:7] == told
+    said = run_command("validate", tmp_path / "job", code=9).out
+    assert "rank 2 again: zcopy-process1002.sqlite is the same as node1-process1002.sqlite" in said
+
+
+def test_of_a_job_it_is_said_which_ranks_are_not_here(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    """NCCL says how many ranks a communicator has."""
+    _, other = two_nodes(tmp_path)
+    assert "this is rank 2 of 4 (2 here); another: --rank N" in run_command("summary", other).out
+    assert "rank 0, 1 of 4" in run_command("validate", other).out
+    run_command("split", other, "-o", tmp_path / "alone")
+    told = run_command("summary", tmp_path / "alone" / "rank3.sqlite").out
+    assert "this is rank 3 of 4, alone: how long it waits for others is not known" in " ".join(told.split())
+
+
+def test_a_name_says_more_of_a_rank_than_a_communicator_of_some(tmp_path: Path) -> None:
+    """The rank in a group of four is none in a job of eight."""
+    calls = [nccl_payloads.Call("ncclAllReduce", 20_000, 120_000, 1 << 20)]
+    path = nccl_payloads.write(tmp_path / "rank5.sqlite", 1, 4, calls)
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert database.rows("select rank, world_size from source") == [(5, None)]
+
+
+def test_two_nodes_of_a_job_are_no_two_runs(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    one, other = two_nodes(tmp_path / "job")
+    said = " ".join(run_command("compare", one, other).out.split())
+    assert said.startswith("A and B are ranks 0-1 and 2-3 of one job, which wait for each other: steps of ")
+    assert "holds the others up" not in said
+    refused = run_command("compare", tmp_path / "job", tmp_path / "job", "--rank", 3, code=2).err
+    assert f"`lorabench split {other} -o DIR` writes a file for each" in " ".join(refused.split())
+
+
 def joined(paths: list[Path], node: Path) -> Path:
     """The reports of processes as one, each on the next GPU."""
     node.write_bytes(paths[0].read_bytes())
@@ -227,6 +299,7 @@ def joined(paths: list[Path], node: Path) -> Path:
     return node
 
 
+@pytest.mark.slow
 def test_reports_of_several_nodes_have_ranks_only_if_nccl_says_them(tmp_path: Path) -> None:
     """In the order of their GPUs both nodes would have a rank 0."""
     (tmp_path / "nodes").mkdir()
@@ -250,6 +323,7 @@ def test_a_process_without_collectives_is_no_rank_of_those_that_have_some(tmp_pa
     assert ranks[:2] == ["rank0", "rank1"] and ranks[2].startswith("process") and len(ranks) == 3
 
 
+@pytest.mark.slow
 def test_a_job_forgets_what_a_file_was_before(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node, job = simulated_node.write(ALONE, tmp_path / "node.sqlite", names_gpus=False), tmp_path / "job"
     run_command("analyze", node, "-o", f"{job}/", "--workers", "1")
@@ -361,6 +435,7 @@ def test_a_critical_path_has_the_time_of_its_own_process(shared: Path, tmp_path:
     assert len(rows) == 8 and all(whole == pytest.approx(2) for (whole,) in rows)
 
 
+@pytest.mark.slow
 def test_memory_of_processes_that_share_a_gpu_is_of_one(
     shared: Path, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -83,6 +83,7 @@ ALWAYS = ("late", "late in turn", "saves", "copies", "two slow")
 
 
 @pytest.mark.parametrize("name", quick(len(ALWAYS), sorted(NAMED, key=lambda name: name not in ALWAYS)))
+@pytest.mark.slow
 def test_who_is_late_is_named_with_its_cause_and_what_it_costs(name: str, named: Callable[[str], Path]) -> None:
     job, expected = NAMED[name]
     with opened(named(name)) as database:
@@ -102,14 +103,16 @@ def test_who_is_late_is_named_with_its_cause_and_what_it_costs(name: str, named:
         Job(late={(3, 5): 30_000}, syncs=False, steps=12, kernel=2000, launch=10),  # the device has enough to do
     ]),
 )  # fmt: skip
+@pytest.mark.slow
 def test_nobody_is_named_where_nothing_is_lost(job: Job, tmp_path: Path) -> None:
     with analyzed(job, tmp_path) as database:
         assert told(database) == ({}, 0)
         assert database.rows("select count(*) from straggler where is_straggler") == [(0,)]
 
 
-@dear(2, slow=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(2, long=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.slow
 def test_of_any_job_the_one_rank_that_is_late_is_named_and_no_other(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -127,6 +130,7 @@ def test_of_any_job_the_one_rank_that_is_late_is_named_and_no_other(
     assert saving_us == pytest.approx(cost_us(job), rel=0.05)
 
 
+@pytest.mark.slow
 def test_one_collective_that_is_not_matched_does_not_keep_the_others_from_being_compared(tmp_path: Path) -> None:
     job = Job(layers=12, buckets=12, slow={2: 1.05}, steps_of={3: 5})
     with analyzed(job, tmp_path) as database:
@@ -135,18 +139,21 @@ def test_one_collective_that_is_not_matched_does_not_keep_the_others_from_being_
     assert saving_us < 1.2 * cost_us(job)
 
 
+@pytest.mark.slow
 def test_a_job_folder_says_what_the_traces_say(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     folder = Run(Job(ranks=4, tp=2, late={(1, 2): 6000})).write(tmp_path / "traces")
     run_command("analyze", folder, "-o", f"{tmp_path / 'job'}/", "--workers", 1, "--quiet")
     assert run_command("summary", tmp_path / "job", "--json").out == run_command("summary", folder, "--json").out
 
 
+@pytest.mark.slow
 def test_who_copies_more_than_the_others_is_not_told_that_its_links_are_slow(named: Callable[[str], Path]) -> None:
     with opened(named("copies")) as database:
         ((advice,),) = database.rows("select advice from finding where rule = 'straggler_rank'")
     assert "It copies 151 times as many bytes as the others" in advice
 
 
+@pytest.mark.slow
 def test_ranks_that_are_late_together_are_not_late_in_turn(
     named: Callable[[str], Path], run_command: Callable[..., Any]
 ) -> None:

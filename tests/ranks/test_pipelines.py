@@ -41,6 +41,7 @@ def bubbles(pipeline: Pipeline, folder: Path) -> list[tuple[Any, ...]]:
     ),
     ids=str,
 )
+@pytest.mark.first(1)
 def test_the_bubble_of_equal_stages_is_the_ideal_one(pipeline: Pipeline, tmp_path: Path) -> None:
     p, m = pipeline.stages, pipeline.micro_batches
     rows = bubbles(pipeline, tmp_path)
@@ -71,6 +72,7 @@ def test_the_bubble_of_uneven_stages_is_what_loops_say(on_cpu: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("pipeline", [Pipeline(4, 8), Pipeline(3, 6, on_cpu=True)], ids=str)
+@pytest.mark.slow
 def test_equal_stages_keep_nobody_waiting_and_the_bubble_is_said(
     pipeline: Pipeline, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -86,6 +88,7 @@ def test_equal_stages_keep_nobody_waiting_and_the_bubble_is_said(
     assert "pipeline_bubble" in (tmp_path / "x.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_stage_that_computes_more_is_late_for_its_work(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     simulated_pipeline.write(Pipeline(4, 8, heavy=(1, 45_000)), tmp_path)
     said = run_command(

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from simulated_ranks import Job, simulate
 
 
+@pytest.mark.slow
 def test_a_picture_of_ranks_and_steps_shows_for_whom_others_waited(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -32,6 +33,7 @@ def test_a_picture_of_ranks_and_steps_shows_for_whom_others_waited(
 
 
 @pytest.mark.parametrize("job", [Job(ranks=4), Job(ranks=4, steps=1, idle={(1, 0): 10_000_000})])
+@pytest.mark.slow
 def test_there_is_no_picture_where_nobody_is_late_or_of_a_single_step(
     job: Job, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_straggler_is_seen_beside_a_much_later_one_and_steps_that_are_not_ther
     assert (first, second) == ("  rank 0  ·█·", "  rank 1  ░░░")
 
 
+@pytest.mark.slow
 def test_the_answer_has_collectives_by_bus_bandwidth(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """Links carry 50 GB/s: an all-reduce of 4 ranks moves 3/2 of its bytes, a gather of 2 half of what it puts out."""
     simulate(Job(ranks=4, ranks_per_host=2, steps=3)).write(tmp_path / "job")
@@ -89,6 +92,7 @@ def test_the_answer_has_collectives_by_bus_bandwidth(tmp_path: Path, run_command
     assert all(len(line) == 80 for line in said[heading : heading + 3])
 
 
+@pytest.mark.slow
 def test_a_slow_link_is_that_of_the_ranks_that_have_it(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """The pairs of one machine gather five times as slowly as those of the other: their mean is the speed of none."""
     simulate(Job(ranks=4, ranks_per_host=2, steps=3, slow_link=1)).write(tmp_path / "job")

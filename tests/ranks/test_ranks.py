@@ -97,6 +97,7 @@ def test_stacks_are_the_same_beside_other_inputs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [0, 1, 5])
+@pytest.mark.first(2)
 def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, tmp_path: Path) -> None:
     """A small kernel on another stream does not undo what was waited before it."""
     folder = tmp_path / "ranks"
@@ -120,6 +121,7 @@ def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, 
     assert waits == [(750_000 - 10_000 * parts,), (None,), (None,)]
 
 
+@pytest.mark.slow
 def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path: Path) -> None:
     with analyze(ranks, tmp_path / "x.duckdb") as database:
         rows = database.rows(
@@ -139,6 +141,7 @@ def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path:
         ]
 
 
+@pytest.mark.slow
 def test_a_rank_of_several_can_be_chosen(ranks: list[Path], tmp_path: Path, run_command: Callable[..., Any]) -> None:
     folder = ranks[0].parent
     assert "  this is rank 0 of 3; another: --rank N" in run_command("summary", folder).out
@@ -153,6 +156,7 @@ def test_a_rank_of_several_can_be_chosen(ranks: list[Path], tmp_path: Path, run_
     assert "in a statement say" in run_command("query", folder, "select 1", "--rank", 2, code=2).err
 
 
+@pytest.mark.slow
 def test_ranks_that_are_not_here_are_counted(ranks: list[Path], run_command: Callable[..., Any]) -> None:
     ranks[2].unlink()
     said = run_command("summary", ranks[0].parent).out
@@ -197,6 +201,7 @@ def rows_of_views(paths: list[Path], place: Path, source: int) -> dict[str, list
 
 
 @pytest.mark.parametrize("workers", quick(1, [2, 0]))
+@pytest.mark.slow
 def test_a_rank_has_the_rows_that_it_has_alone(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
@@ -209,6 +214,7 @@ def test_a_rank_has_the_rows_that_it_has_alone(
 
 @pytest.mark.parametrize("workers", quick(1, [2, 0]))
 @pytest.mark.parametrize("content", quick(1, [b"[{'ph'", b"", b"no trace at all", b"\x1f\x8b\x08cut"]), ids=repr)
+@pytest.mark.slow
 def test_a_bad_file_is_named_and_stops_no_other(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., Any],
     workers: int, content: bytes,
@@ -333,6 +339,7 @@ exec {sys.executable} "$@"
     return str(script)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_tried_again(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +352,7 @@ def test_a_worker_that_is_killed_is_tried_again(
 
 
 @pytest.mark.parametrize("force", quick(1, [False, True]))
+@pytest.mark.slow
 def test_what_a_killed_worker_lost_is_read_by_the_next_analysis(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ) -> None:
@@ -377,7 +385,7 @@ def test_whether_a_file_is_worth_a_worker_goes_by_what_it_expands_to(tmp_path: P
     assert plain.content_bytes == plain.size_bytes == 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("packed", corpus_params("kineto/eight-ranks*.tar.gz"))
 def test_eight_real_ranks_add_up_to_their_files(packed: Path, tmp_path: Path) -> None:
     import tarfile
@@ -425,6 +433,7 @@ def test_a_trace_that_was_merged_of_ranks_says_so(names: list[str], said: str | 
     assert rows == ([(said,)] if said else [])
 
 
+@pytest.mark.slow
 def test_processes_that_read_the_same_ranks_at_once_all_end_well(ranks: list[Path], tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": cache_in(tmp_path)}
     words = [sys.executable, "-m", "lorabench", "analyze", str(ranks[0].parent), "--quiet", "-o"]

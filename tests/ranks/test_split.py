@@ -33,6 +33,7 @@ def rows(database: Any, view: str) -> list[tuple[Any, ...]]:
     return sorted(map(repr, found))
 
 
+@pytest.mark.slow
 def test_each_process_reads_as_if_it_had_been_alone(tmp_path: Path) -> None:
     node = as_node(tmp_path / "node.sqlite", 3)
     before = hashlib.sha256(node.read_bytes()).hexdigest()
@@ -50,6 +51,7 @@ def test_each_process_reads_as_if_it_had_been_alone(tmp_path: Path) -> None:
     assert hashlib.sha256(node.read_bytes()).hexdigest() == before
 
 
+@pytest.mark.slow
 def test_ranks_of_a_split_report_stand_beside_each_other(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite", names_gpus=False)
     assert (

@@ -67,6 +67,7 @@ def test_the_thread_ends_with_the_block_whatever_ends_it() -> None:
 @pytest.mark.parametrize(
     "path", [CAPTURES / "lora-run.json.gz", CAPTURES / "lora-run.sqlite"], ids=lambda path: path.suffix
 )
+@pytest.mark.slow
 def test_the_same_rows_are_read_with_and_without_a_thread_ahead(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ def view_cnt(path: Path, cache: Path) -> int:
         return int(connection.execute("select count(*) from duckdb_views() where not internal").fetchall()[0][0])
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_those_of_other_versions_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -24,6 +25,7 @@ def test_it_is_made_once_and_those_of_other_versions_go(tmp_path: Path, monkeypa
     assert sorted(cache.iterdir()) == sorted([kept, cache / "somebody-elses.duckdb"])
 
 
+@pytest.mark.slow
 def test_a_damaged_one_is_made_again(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     whole = view_cnt(tmp_path / "first.duckdb", cache)
@@ -34,6 +36,7 @@ def test_a_damaged_one_is_made_again(tmp_path: Path) -> None:
     assert kept.stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     in_the_way = tmp_path / "cache"
     in_the_way.write_text("a file")
@@ -51,7 +54,7 @@ def in_memory(cache: Path | None) -> list[tuple[str, str]]:
         ).fetchall()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     copied = in_memory(cache)
@@ -63,6 +66,7 @@ def test_a_database_in_memory_is_filled_whatever_the_cache_is_like(tmp_path: Pat
     assert in_memory(cache) == in_memory(in_the_way) == in_memory(None) == copied
 
 
+@pytest.mark.slow
 def test_what_people_keep_is_described_and_what_the_cache_keeps_is_not(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
 

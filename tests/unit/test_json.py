@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from conftest import dear
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from lorabench.analyze.read import json_pieces, kineto_json
 from lorabench.analyze.read.json_salvage import Salvaged, salvage
@@ -39,7 +40,7 @@ def read(path: Path, folder: Path) -> list[tuple[Any, ...]]:
         )
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dear(1, long=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=EVENTS, size=st.integers(1, 600), indent=st.sampled_from([None, 1]), listed=st.booleans())
 def test_every_event_survives_every_cut(
     events: list[dict[str, Any]], size: int, indent: int | None, listed: bool,

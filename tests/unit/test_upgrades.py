@@ -19,6 +19,7 @@ VIEWS = ("range_summary", "memory_peak", "finding", "idle_gap", "kernel_class", 
 
 
 @pytest.mark.parametrize("version", quick(2, [6, SCHEMA_VERSION, 7, 8, 9, 10, 11, 12, 13]))
+@pytest.mark.slow
 def test_an_earlier_database_gives_the_same_numbers(
     version: int, synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -35,6 +36,7 @@ def test_an_earlier_database_gives_the_same_numbers(
     ("version", "said"),
     [(6, ["operating system", "collectives"]), (9, ["operating system", "collectives"]), (10, ["operating system"])],
 )
+@pytest.mark.slow
 def test_what_an_earlier_version_did_not_read_is_said(
     version: int, said: list[str], synthetic_trace: Callable[..., Path], tmp_path: Path
 ) -> None:

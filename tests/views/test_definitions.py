@@ -270,6 +270,7 @@ def bins(database: Database, operations: list[Row]) -> list[tuple[int, int]]:
     return list(pairwise(borders))
 
 
+@pytest.mark.first(3)
 def test_utilisation_over_time(database: Database, operations: list[Row]) -> None:
     found = {(r["device_id"], r["bin"]): r for r in rows(database, "from utilisation_over_time")}
     for device, ops in by_device(operations):
@@ -300,6 +301,7 @@ def test_queue_length(database: Database, operations: list[Row]) -> None:
     assert {k: v for k, v in found.items() if v} == expected
 
 
+@pytest.mark.first(1)
 def test_memory_bandwidth(database: Database, operations: list[Row]) -> None:
     expected: dict[Key, float] = defaultdict(float)
     for op in operations:

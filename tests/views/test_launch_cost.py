@@ -38,6 +38,7 @@ def run(folder: Path, mode: str, adapters: int, launches: int, ranges: int = 1) 
     return folder
 
 
+@pytest.mark.slow
 def test_batch_costs_once_and_a_little_for_each_adapter_and_switch_all_of_it_each_time(tmp_path: Path) -> None:
     runs = [run(tmp_path / f"batch{k}", "batch", k, 20 + 3 * k) for k in (1, 2, 4)]
     runs += [run(tmp_path / f"switch{k}", "switch", k, 22 * k, ranges=k) for k in (1, 2, 4)]
@@ -112,6 +113,7 @@ def test_tokens_of_steps_come_from_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "pass,step\ntiming,x", "\x00", "a,b\n1,2"])
+@pytest.mark.first(2)
 def test_a_damaged_list_of_steps_is_a_loss_or_nothing(tmp_path: Path, content: str) -> None:
     folder = run(tmp_path / "a", "batch", 2, 4)
     (folder / rundir.STEPS).write_text(content, "utf-8")
@@ -121,6 +123,7 @@ def test_a_damaged_list_of_steps_is_a_loss_or_nothing(tmp_path: Path, content: s
     assert lost == ([("steps.csv",)] if content.startswith(("pass", "a")) else [])
 
 
+@pytest.mark.slow
 def test_compiling_inside_steps_is_a_finding(tmp_path: Path) -> None:
     folder = run(tmp_path / "a", "batch", 2, 4)
     content = json.loads((folder / "trace.json").read_text("utf-8"))

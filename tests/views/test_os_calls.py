@@ -69,6 +69,7 @@ def finding(path: Path, folder: Path) -> tuple[str, str]:
         ("ioctl", "It is in the operating system there"),
     ],
 )
+@pytest.mark.first(2)
 def test_a_gap_in_which_the_cpu_is_in_the_system_alone_says_in_what(name: str, said: str, tmp_path: Path) -> None:
     evidence, advice = finding(written(tmp_path / "x.sqlite", [(name, MAIN, 3 * MS, 11 * MS)]), tmp_path)
     assert evidence.endswith(f"; in it the CPU is in {name}") and advice.startswith(said)
@@ -112,6 +113,7 @@ def test_of_many_gaps_the_function_with_most_of_their_time_is_named(longest: str
         [],
     ],
 )
+@pytest.mark.first(2)
 def test_what_is_in_the_system_elsewhere_or_for_less_says_nothing(calls: list[OsCall], tmp_path: Path) -> None:
     evidence, _ = finding(written(tmp_path / "x.sqlite", calls), tmp_path)
     assert evidence.endswith("in no range or CUDA call")
@@ -126,6 +128,7 @@ def test_a_cuda_call_is_named_before_what_it_does_in_the_system(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite"))
+@pytest.mark.first(6)
 def test_calls_of_the_system_are_summed_as_the_file_has_them(path: Path) -> None:
     expected: dict[str, list[int]] = defaultdict(list)
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as file:

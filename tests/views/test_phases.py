@@ -59,6 +59,7 @@ def brute_force(events: list[Event]) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_work_belongs_to_the_phase_that_launched_it(events: list[Event]) -> None:
     with opened(CAPTURE) as database:
         assert shares(database, "gpu_op_cnt") == brute_force(events)

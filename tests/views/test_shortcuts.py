@@ -33,12 +33,14 @@ def check(database: Database) -> None:
 
 
 @pytest.mark.parametrize("path", quick(10, FILES), ids=lambda path: path.name)
+@pytest.mark.first(2)
 def test_a_shortcut_gives_the_rows_of_the_statement(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
     database.filling(shortcuts.tables(database))
     check(database)
 
 
+@pytest.mark.slow
 def test_several_inputs_and_work_without_a_device(synthetic_trace: Callable[..., Path], tmp_path: Path) -> None:
     traces = [synthetic_trace("nsys"), synthetic_trace("kineto", steps=3)]
     opened(*traces, db=tmp_path / "both.duckdb").close()
@@ -50,6 +52,7 @@ def test_several_inputs_and_work_without_a_device(synthetic_trace: Callable[...,
 
 
 @pytest.mark.parametrize("what", ["synchronisation", "late_input"])
+@pytest.mark.first(1)
 def test_what_another_process_does_explains_no_gap(what: str, tmp_path: Path) -> None:
     run = Training(kernel=40_000, syncs=what == "synchronisation", load=9_000_000).run(Gpu(is_pinned=True))
     writers.write_nsys(tmp_path / "run.sqlite", [run.timeline])

@@ -105,6 +105,7 @@ def torchs(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("rule", CASES)
+@pytest.mark.first(3)
 def test_each_rule_of_torch_finds_its_fault_and_nothing_else(rule: str, tmp_path: Path) -> None:
     wrong, count, right = CASES[rule]
     path = written(tmp_path / "wrong.json", wrong)
@@ -126,6 +127,7 @@ def test_nodes_without_a_number_share_none(tmp_path: Path) -> None:
     ),
     ids=lambda p: p.name if isinstance(p, Path) else p,
 )
+@pytest.mark.first(2)
 def test_real_traces_break_the_rules_that_torch_says(path: Path, tmp_path: Path) -> None:
     expected = torchs(path)
     found = broken(path, tmp_path / "x.duckdb")
@@ -145,11 +147,13 @@ def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
     return partial(run_command, "validate")
 
 
+@pytest.mark.slow
 def test_a_sound_trace_passes(run: Callable[..., Any]) -> None:
     said = run(FIXTURES / "h200-batch" / "trace.json.gz")
     assert said.out == "" and "no problem: " in said.err and "stream_sync_overlap" in said.err
 
 
+@pytest.mark.slow
 def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any], tmp_path: Path) -> None:
     said = run(written(tmp_path / "w.json", CASES["gpu_kernel_causality"][0]), "--csv", code=9)
     rows = {row["rule"]: row for row in csv.DictReader(io.StringIO(said.out))}
@@ -164,6 +168,7 @@ def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any]
 @pytest.mark.parametrize(
     ("suffix", "kept", "missing"), [("sqlite", 0.5, True), ("json", 0.5, True), ("sqlite", 1, False)]
 )
+@pytest.mark.first(1)
 def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     suffix: str, kept: float, missing: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -175,10 +180,25 @@ def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     said = [row["example"] for row in json.loads(run(trace, "--json").out or "[]") if row["rule"] == "work_missing"]
     launched = 6 * (4 * 12 + 30)
     there = sum(op.kind == "kernel" for op in made.ops)
-    text = f"the last {launched - there} of {launched} launches have no GPU work: the recording ended before it"
+    text = f"the last {launched - there} of {launched} kernel launches have no GPU work: the recording ended before it"
     assert said == ([text] if missing else [])
     with analyze([trace], tmp_path / "x.duckdb") as database:
         assert ("the recording ended early" in "".join(lines(answer(database)))) == missing
+
+
+def test_launches_are_missing_behind_the_last_one_of_their_process(tmp_path: Path) -> None:
+    """Of two in one file one stopped early: what it launched since has no work, whatever the other one did."""
+    timelines = []
+    for kept in (0.5, 0.75):
+        made = Training(kernel=400_000).run(Gpu(is_pinned=True)).timeline
+        until = made.ops[int(kept * len(made.ops)) - 1].start
+        timelines.append(replace(made, ops=[op for op in made.ops if op.start <= until]))
+    trace = tmp_path / "run.sqlite"
+    writers.write_nsys(trace, timelines, are_processes=True)
+    launched = 6 * (4 * 12 + 30)
+    missing = sum(launched - sum(op.kind == "kernel" for op in timeline.ops) for timeline in timelines)
+    with analyze([trace], tmp_path / "x.duckdb") as database:
+        assert database.rows("select missing_cnt, launch_cnt from _work_missing") == [(missing, 2 * launched)]
 
 
 def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> None:
@@ -188,6 +208,7 @@ def test_what_was_lost_is_a_warning(run: Callable[..., Any], tmp_path: Path) -> 
     assert "lost" in {row["rule"] for row in rows}
 
 
+@pytest.mark.slow
 def test_sums_that_are_not_what_sql_defines_are_named(
     synthetic_trace: Callable[..., Path], tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -204,6 +225,7 @@ def test_sums_that_are_not_what_sql_defines_are_named(
 
 @pytest.mark.parametrize("kernel", quick(1, [2_000, 400_000]), ids=["launch-bound", "GPU-bound"])
 @pytest.mark.parametrize("shift_ms", [0, 20, -0.1, -150])
+@pytest.mark.first(2)
 def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: float, tmp_path: Path) -> None:
     """Steps that wait for the GPU, whose work is moved as a whole; also on the page."""
     gpu = Gpu(is_pinned=True)
@@ -244,6 +266,7 @@ def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: floa
 
 
 @pytest.mark.parametrize(("linked", "said"), [(False, "no GPU work says which call launched it"), (True, "")])
+@pytest.mark.slow
 def test_of_launches_that_are_missing_one_reason_is_said(linked: bool, said: str, tmp_path: Path) -> None:
     """Calls are recorded, and no kernel has the number of one."""
     events = launched(1, 20)
