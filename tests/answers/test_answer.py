@@ -441,6 +441,7 @@ if __name__ == "__main__":
         READ.write_text("\n".join([*texts, ""]), "utf-8")
 
 
+@pytest.mark.slow
 def test_on_a_cpu_what_cold_steps_compile_is_not_what_takes_the_time(
     tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_segment_lies_in_all_steps_of_its_process_that_it_overlaps(segments: l
 
 
 @pytest.mark.parametrize("before_ms", [0, 40])
+@pytest.mark.slow
 def test_what_was_launched_before_the_steps_is_none_of_their_time(before_ms: int, tmp_path: Path) -> None:
     """The CPU runs ahead: the GPU still works on what came before when the first step begins."""
     gpu = Gpu()

@@ -121,6 +121,7 @@ def lengths(database: Database) -> list[tuple[int, int, int | None]]:
     around=st.tuples(*[st.text("#_ :-[]()=/.*0123456789\n", max_size=9)] * 2),
     word=st.sampled_from(["step", "Step", "STEP", "ProfilerStep", "profilerstep"]),
 )
+@pytest.mark.slow
 def test_what_is_called_a_step_by_its_number_alone_is_no_phase(
     database_of: Callable[[Path], Database], around: tuple[str, str], word: str
 ) -> None:
@@ -131,6 +132,7 @@ def test_what_is_called_a_step_by_its_number_alone_is_no_phase(
     assert is_called_step and phase is None
 
 
+@pytest.mark.slow
 def test_what_a_loop_does_between_its_ranges_is_time_of_the_step(trace: Callable[..., Database]) -> None:
     """As where the loader is asked before the range is opened."""
     database = trace(lambda number: [(f"step {number}", 0, 600)])
@@ -171,6 +173,7 @@ def test_adapters_in_turn_follow_one_another(trace: Callable[..., Database]) -> 
 
 
 @pytest.mark.parametrize("path", [*corpus_params("nsys/*.sqlite"), *corpus_params("kineto/*.json.gz")])
+@pytest.mark.first(3)
 def test_the_lengths_of_steps_add_up(path: Path, database_of: Callable[[Path], Database]) -> None:
     """From the start of the first to the end of the last; where the CPU runs ahead, of the work between these."""
     database = database_of(path)

@@ -187,6 +187,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", cases(*CASES))
+@pytest.mark.slow
 def test_several_devices_train_what_one_trains(name: str, devices: int, ranks: Any) -> None:
     own = {n: v for n, v in settings_of(CASES[name], devices).items() if n not in KEYS}
     expected = alone(json.dumps(own))
@@ -447,6 +448,7 @@ def processes(word: str) -> list[int]:
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_run_leaves_a_trace_for_each_rank_and_the_numbers_of_all(
     kind: str, more: Any, paths: Any, tmp_path: Path, run_command: Any
 ) -> None:

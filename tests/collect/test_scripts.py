@@ -303,6 +303,7 @@ def test_the_schedule_counts_optimizer_steps(script: Callable[[str], Path], tmp_
         (["--wait-steps", -1, "--", "true"], "wait"),
     ],
 )
+@pytest.mark.slow
 def test_a_setting_that_means_nothing_is_refused(
     words: list[object], says: str, run_command: Callable[..., Any], tmp_path: Path
 ) -> None:

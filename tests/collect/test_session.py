@@ -263,6 +263,7 @@ def test_the_memory_pass_of_the_default_run_keeps_to_its_budget(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     passes = "timing,nsys" if tools.find() else "timing"
     folder = tmp_path / "run"

@@ -170,6 +170,7 @@ def test_query_prints_a_table_csv_or_json(trace: Path, run: Callable) -> None:
     assert run(*words).stdout.split()[:2] == ["kernel_name", "kernel_cnt"]
 
 
+@pytest.mark.slow
 def test_query_takes_a_views_name_alone(trace: Path, run: Callable) -> None:
     assert run("query", trace, "api_summary", "--csv").stdout == run("query", trace, "from api_summary", "--csv").stdout
 
@@ -265,6 +266,7 @@ def test_what_is_written_does_not_depend_on_who_listens(are_both: bool, trace: P
     assert (tmp_path / "unheard.csv").read_bytes() == (tmp_path / "heard.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_pipe_sees_neither_bar_nor_colour(trace: Path, run_process: Callable) -> None:
     done = run_process("analyze", trace, "--report", "range_summary")
     assert done.stdout.startswith("path,name,kind")
@@ -311,6 +313,7 @@ PLACES = ("file/x", "file/x.html", "file/x.json", "folder/x" + "y" * 300 + ".csv
     ("words", "place"),
     quick(12, [(words, PLACES[(number + turn) % 4]) for turn in (0, 2, 1, 3) for number, words in enumerate(WRITING)]),
 )
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_a_line(
     words: tuple[object, ...], place: str, run_here: Callable[..., Ended], tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_total_of_nested_ranges_is_the_work_once(run: Callable[..., Any], tw
     assert wall["(total)"]["a.json"] == wall["step"]["a.json"] == "1000000.0"
 
 
+@pytest.mark.slow
 def test_steps_show_their_median_first(run: Callable[..., Any], two: list[Path]) -> None:
     found = table(run(*two, "--by", "step", "--csv"))
     assert list(found) == ["(median)", "2", "3", "0", "1"] and found["2"]["b.json is"] == "new"

@@ -371,6 +371,7 @@ def test_versions_say_which_is_newer(made_by: str, is_newer: bool) -> None:
     assert folder.is_newer(made_by) == is_newer
 
 
+@pytest.mark.slow
 def test_a_reading_that_fails_leaves_the_result_of_an_earlier_version(
     job: Path, ranks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

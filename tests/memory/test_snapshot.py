@@ -210,6 +210,7 @@ def test_phases_that_stacks_alone_tell_have_their_memory(path: Path, tmp_path: P
     assert all(map(int.__le__, begins, peaks)) and all(map(int.__le__, ends, peaks))
 
 
+@pytest.mark.slow
 def test_ranges_that_were_open_are_those_of_the_trace(tmp_path: Path) -> None:
     with analyze([CAPTURE], tmp_path / "x.duckdb") as database:
         phases = database.rows("select phase, phase_cnt from memory_phase")
@@ -231,6 +232,7 @@ def test_old_forms_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("history", [[], [entry("alloc", 1 << 30, 700, 20, FORWARD)]], ids=["without", "with"])
+@pytest.mark.slow
 def test_what_was_there_before_is_counted_once(history: list[dict[str, Any]], tmp_path: Path) -> None:
     """Blocks of very different sizes: the largest come last in the order of the events."""
     sizes = [512, 1024, 2048, 1 << 20, 3 << 20, 1 << 26]
@@ -303,6 +305,7 @@ def test_what_a_warm_up_left_cached_is_no_fragmentation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "says"), [(1, "the weights"), (3, "two states of each (Adam)"), (5, "began")])
+@pytest.mark.slow
 def test_what_was_there_before_is_held_against_the_gradients(times: int, says: str, tmp_path: Path) -> None:
     kept = {**SEGMENT, "total_size": 10 * times * MIB, "blocks": [block(0, 10 * times * MIB, 10 * times * MIB)]}
     gradient = entry("alloc", 1 << 40, 10 * MIB, 1, BACKWARD), entry("free_requested", 1 << 40, 10 * MIB, 2, ZERO)
@@ -316,6 +319,7 @@ def test_what_was_there_before_is_held_against_the_gradients(times: int, says: s
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.slow
 def test_weights_that_are_all_trained_are_no_frozen_base(is_whole: bool, tmp_path: Path) -> None:
     """Their gradients show it, though the peak is in the forward, where there are none."""
     load = [{"filename": "/x/site-packages/torch/nn/modules/linear.py", "line": 1, "name": "__init__"}]

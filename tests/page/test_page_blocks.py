@@ -286,6 +286,7 @@ def test_a_block_is_told_by_pointer_and_keys_and_chooses_its_range(
     expect(note).to_contain_text("The picture is of range forward")
 
 
+@pytest.mark.slow
 def test_the_picture_follows_a_time_of_its_own_clock_alone(opened: Callable[..., Opened], tmp_path: Path) -> None:
     page, _ = opened(training(tmp_path / "trace.json"))
     section = page.locator("section[aria-labelledby=blocks]")
@@ -388,6 +389,7 @@ def test_it_is_read_without_seeing_it_and_on_paper(opened: Callable[..., Opened]
 # Its columns
 
 
+@pytest.mark.slow
 def test_there_is_no_picture_of_a_single_block(tmp_path: Path) -> None:
     args = {"Bytes": 512, "Addr": 1, "Total Allocated": 512, "Total Reserved": 512, "Device Type": 1, "Device Id": 0}
     event = {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}

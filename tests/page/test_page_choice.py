@@ -103,6 +103,7 @@ def test_a_step_in_an_address_is_the_time_that_it_took(opened: Callable, tmp_pat
     assert "step" not in choose(page, "time")  # the time that is seen now is not that of the step
 
 
+@pytest.mark.slow
 def test_an_address_that_is_damaged_leaves_the_page_as_it_is(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json"), address="#50%")
     assert not page.locator(".selection").is_visible()
@@ -133,6 +134,7 @@ def test_a_slash_searches_wherever_one_is(opened: Callable, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["", "gemm\x00a"])
+@pytest.mark.slow
 def test_a_kernel_of_a_strange_name_is_chosen_and_left(name: str, opened: Callable, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json", names=("forward", "head"))
     events = json.loads(path.read_text("utf-8"))

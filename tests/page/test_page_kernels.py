@@ -128,6 +128,7 @@ DRAWER = """() => { const drawer = document.querySelector(".drawer");
         heights: [...drawer.querySelectorAll("rect")].map(bar => Number(bar.getAttribute("height")))}; }"""  # noqa: E501
 
 
+@pytest.mark.slow
 def test_the_kernel_that_is_chosen_is_told_beside_the_pictures(opened: Callable) -> None:
     page, database = opened(CAPTURE)
     assert page.evaluate(DRAWER) is None and not page.locator(".selection").is_visible()

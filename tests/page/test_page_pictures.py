@@ -546,6 +546,7 @@ def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width:
 
 
 @pytest.mark.parametrize("trace", quick(2, TRACES[:4]))
+@pytest.mark.slow
 def test_the_receipt_is_the_window_of_the_gpu(seen: Callable[..., Opened], trace: Path) -> None:
     page, database = seen(trace)
     drawn = page.evaluate(

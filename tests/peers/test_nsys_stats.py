@@ -103,6 +103,7 @@ def test_second_copies_are_all_that_differs(
 
 @pytest.mark.parametrize("report", QUERIES)
 @pytest.mark.parametrize("operators", [True, False], ids=["emit_nvtx", "annotations"])
+@pytest.mark.first(2)
 def test_numbers_equal_nsys_stats_on_a_synthetic_run(
     report: str,
     operators: bool,

@@ -188,6 +188,7 @@ def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) ->
     assert {change for change in changes if change.startswith("merge=")} == ({"merge=3"} if micro == 3 else set())
 
 
+@pytest.mark.slow
 def test_steps_of_adapters_in_turn_are_uneven_beside_those_of_their_own(tmp_path: Path) -> None:
     """Of one that has longer sequences all steps are longer; where one of them is longer still that is said."""
     program = replace(BEFORE, steps=16, turns=(10, 10, 10, 80))

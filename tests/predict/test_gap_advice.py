@@ -284,6 +284,7 @@ def test_what_another_thread_calls_is_no_reason_where_nothing_shows_that_it_is_w
     assert advice.startswith("Name what the CPU does there")
 
 
+@pytest.mark.slow
 def test_nobody_is_told_to_record_samples_that_the_file_holds(tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for number in range(6):
@@ -310,6 +311,7 @@ def test_nobody_is_told_to_record_samples_that_the_file_holds(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("is_to_host", [False, True])
+@pytest.mark.slow
 def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     gpu.launch("gemm_kernel", 500_000)
@@ -345,6 +347,7 @@ def test_what_lies_between_steps_is_no_input_where_that_is_read_within_them(read
 
 
 @pytest.mark.parametrize("name", ["cudaLaunchHostFunc", "cudaEventRecord"])
+@pytest.mark.slow
 def test_work_behind_a_function_of_the_cpu_is_not_missing(name: str, tmp_path: Path) -> None:
     """The stream waits for 3 ms, and the CPU waits for the stream."""
     gpu = Gpu(is_pinned=True)
@@ -366,6 +369,7 @@ def test_work_behind_a_function_of_the_cpu_is_not_missing(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("are_missing", [True, False])
+@pytest.mark.slow
 def test_where_kernels_of_graphs_are_missing_they_are_what_is_waited_for(are_missing: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for _ in range(12):

@@ -213,6 +213,7 @@ def test_a_models_own_operators_are_not_what_ddp_sends(
 
 
 @pytest.mark.parametrize(("host", "is_worth"), [(400_000, False), (5_000, True)])
+@pytest.mark.slow
 def test_hiding_communication_saves_nothing_where_the_cpu_is_late_anyway(
     host: int, is_worth: bool, tmp_path: Path
 ) -> None:

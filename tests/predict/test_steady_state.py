@@ -187,6 +187,7 @@ def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", [6_000, 400_000])
+@pytest.mark.slow
 def test_what_is_saved_behind_cold_steps_is_possible(kernel: int, tmp_path: Path) -> None:
     """A CPU that gets ahead begins warm steps sooner: they are no longer for that, and no shorter than their work."""
     training = Training(steps=12, kernel=kernel, copy=0)

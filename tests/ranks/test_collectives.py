@@ -329,6 +329,7 @@ def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ranks", [12, pytest.param(64, marks=pytest.mark.long)])
+@pytest.mark.slow
 def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
     """It is always late, so its clock could be wrong by as much: its own time says it."""
     run = simulate(Job(ranks=ranks, ranks_per_host=4, steps=4, slow_host=1, offsets=(0, 70_000_000, -5_000_000)))

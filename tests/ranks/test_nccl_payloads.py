@@ -42,6 +42,7 @@ def test_payloads_say_bytes_communicator_peer_and_root(as_json: bool, tmp_path: 
     assert {row[3:5] + row[7:] for row in rows} == {(2, COMMUNICATOR, 1, "library")}
 
 
+@pytest.mark.slow
 def test_ranks_of_nsys_are_matched_by_communicator_and_have_bandwidths(tmp_path: Path) -> None:
     paths = [nccl_payloads.write(tmp_path / f"rank{rank}.sqlite", rank, 2, of(rank)) for rank in range(2)]
     with analyze(paths, tmp_path / "x.duckdb") as database:
@@ -60,6 +61,7 @@ def test_ranks_of_nsys_are_matched_by_communicator_and_have_bandwidths(tmp_path:
     assert rows[1][6] == pytest.approx(2 * MIB / 40e-6 / 2)
 
 
+@pytest.mark.slow
 def test_ranks_that_disagree_on_bytes_are_not_matched(tmp_path: Path) -> None:
     other = [Call("ncclAllReduce", 20_000, 120_000, 4 * MIB), *CALLS[1:]]
     paths = [

@@ -202,6 +202,7 @@ def test_the_answer_is_of_a_rank_and_says_so(tmp_path: Path, run_command: Callab
     assert "split" not in said
 
 
+@pytest.mark.slow
 def test_ranks_are_those_that_nccl_was_told(tmp_path: Path) -> None:
     """Rank 1 is on the first GPU. Of one communicator the calls are matched."""
     calls = [nccl_payloads.Call("ncclAllReduce", 20_000, 120_000, 1 << 20)]
@@ -233,6 +234,7 @@ def two_nodes(folder: Path) -> list[Path]:
     return nodes
 
 
+@pytest.mark.slow
 def test_processes_of_a_report_share_a_clock_and_machines_have_their_own(tmp_path: Path) -> None:
     with analyze(two_nodes(tmp_path), tmp_path / "x.duckdb") as database:
         found = database.rows("select rank, world_size, host from source order by rank")
@@ -243,6 +245,7 @@ def test_processes_of_a_report_share_a_clock_and_machines_have_their_own(tmp_pat
         assert database.rows("select count(*) from matched_collective where match_id is null") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_report_is_left_out(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     nodes = two_nodes(tmp_path / "job")
     told = run_command("summary", *nodes).out.splitlines()[:7]
@@ -252,6 +255,7 @@ def test_a_copy_of_a_report_is_left_out(tmp_path: Path, run_command: Callable[..
     assert "rank 2 again: zcopy-process1002.sqlite is the same as node1-process1002.sqlite" in said
 
 
+@pytest.mark.slow
 def test_of_a_job_it_is_said_which_ranks_are_not_here(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     """NCCL says how many ranks a communicator has."""
     _, other = two_nodes(tmp_path)
@@ -270,6 +274,7 @@ def test_a_name_says_more_of_a_rank_than_a_communicator_of_some(tmp_path: Path) 
         assert database.rows("select rank, world_size from source") == [(5, None)]
 
 
+@pytest.mark.slow
 def test_two_nodes_of_a_job_are_no_two_runs(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     one, other = two_nodes(tmp_path / "job")
     said = " ".join(run_command("compare", one, other).out.split())
@@ -406,6 +411,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("has_ranges", [True, False])
+@pytest.mark.slow
 def test_steps_of_processes_that_share_a_gpu_are_each_ones_own(has_ranges: bool, shared: Path, tmp_path: Path) -> None:
     node = tmp_path / "node.sqlite"
     node.write_bytes(shared.read_bytes())

@@ -53,6 +53,7 @@ def test_the_bubble_of_equal_stages_is_the_ideal_one(pipeline: Pipeline, tmp_pat
 
 
 @pytest.mark.parametrize("on_cpu", quick(1, [False, True]))
+@pytest.mark.slow
 def test_the_bubble_of_uneven_stages_is_what_loops_say(on_cpu: bool, tmp_path: Path) -> None:
     pipeline = Pipeline(3, 4, "1f1b", uneven=70_000, on_cpu=on_cpu)
     rows = bubbles(pipeline, tmp_path)

@@ -72,6 +72,7 @@ def test_each_key_of_a_part_is_known_to_be_one() -> None:
     assert columns == keys | RECORDED | FILLED_LATER and not keys & (RECORDED | FILLED_LATER)
 
 
+@pytest.mark.slow
 def test_stacks_are_the_same_beside_other_inputs(tmp_path: Path) -> None:
     """Who asked for a block is the name of its own input, in whatever order inputs stand."""
     paths = [tmp_path / f"snapshot{number}.pickle" for number in range(3)]
@@ -279,6 +280,7 @@ def test_thresholds_hold_for_each_of_several_inputs(
     assert [kind for kind, *_ in found] == ["queue", "queue"]
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def both(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
 @given(
     words=WORDS, option=st.sampled_from(["--number", "--least", "--share", "--name", "--out", "--each"]), value=WORDS
 )
+@pytest.mark.slow
 def test_commands_get_and_say_what_they_do_with_schemas(words: list[str], option: str, value: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for line in (words, ["a", option, *value[:1]], [*words, f"{option}={''.join(value[:1])}"]):

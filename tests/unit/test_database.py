@@ -52,6 +52,7 @@ def test_a_limit_that_somebody_asked_for_holds(
         ("LORABENCH_THREADS", "2", None),
     ],
 )
+@pytest.mark.first(1)
 def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: str | None, tmp_path: Path) -> None:
     words = [
         sys.executable,
