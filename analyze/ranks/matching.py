@@ -13,6 +13,14 @@ from ..attribute.clocks import Floats, Meetings, Piece, islands, pieces, referen
 from ..attribute.intervals import Ints, distinct
 from ..store.database import Database
 
+# Of two inputs with one rank in two communicators neither says the job's rank: each is of some of its ranks, as those
+# that share out a layer. A rank in a name is the job's.
+_IN_PARTS = """
+    update source
+    set world_size = null, rank = if(regexp_matches(name, '(?i)rank[-_. ]?[0-9]'), rank, null)
+    where source_id in (select source_id from _told_rank) and exists (
+        from _told_rank as one join _told_rank as other using (value) where one.note <> other.note
+    )"""
 _SEVERAL = "select count(distinct rank) > 1 and exists (from collective) from source"
 _MEETING = """
     select match_id, source_id, host, origin_ns, work_start_ns, work_end_ns
@@ -28,6 +36,8 @@ _Columns = dict[str, npt.NDArray[Any]]
 
 def complete(database: Database) -> None:
     """Match the collectives of a database whose inputs are all read; nothing to do for a single rank."""
+    if database.rows("select count(*) > 1 from source")[0][0]:
+        database.connection.execute(_IN_PARTS)
     if not database.rows(_SEVERAL)[0][0]:
         return
     database.connection.execute("insert into matched_collective by name from defined_matched_collective")

@@ -26,6 +26,7 @@ from .nsys_tables import Export
 from .staging import Staging
 
 DOMAIN = "NCCL"
+RANK_OF_NCCL = "rank in NCCL's largest communicator"
 _HEADER = struct.Struct("<4Q")
 _LOW = 0xFFFFFFFF
 _LONGEST = 4096
@@ -113,24 +114,25 @@ def ranks(export: Export) -> dict[int, int]:
         made = _decoded(export, schemas, set(domains)).made if domains else {}
     except CorruptInputError:
         return {}  # whoever reads its payloads says so
-    return {process: rank for process, (_, rank) in _places(made).items()}
+    return {process: rank for process, (_, rank, _) in _places(made).items()}
 
 
-def _places(made: dict[tuple[int, int], tuple[int | None, int | None]]) -> dict[int, tuple[int, int]]:
-    """By process of the communicators that it made the size of the largest one and the rank in it."""
-    largest: dict[int, tuple[int, int]] = {}
-    for (process, _), (count, rank) in made.items():
+def _places(made: dict[tuple[int, int], tuple[int | None, int | None]]) -> dict[int, tuple[int, int, int]]:
+    """By process of the communicators that it made the size of the largest one, the rank in it, and which it is."""
+    largest: dict[int, tuple[int, int, int]] = {}
+    for (process, communicator), (count, rank) in made.items():
         if count is not None and rank is not None and 0 <= rank < count <= _MOST_RANKS:
-            largest[process] = max(largest.get(process, (0, 0)), (count, rank))
+            largest[process] = max(largest.get(process, (0, 0, 0)), (count, rank, communicator))
     return largest
 
 
 def _note_rank(staging: Staging, found: _Found) -> None:
     """Which rank of how many an export of one process is: in the largest communicator that the process made."""
     if len(places := _places(found.made)) == 1:
-        ((count, rank),) = places.values()
+        ((count, rank, communicator),) = places.values()
         staging.set_source("rank", rank)
         staging.set_source("world_size", count)
+        staging.fact("about", RANK_OF_NCCL, f"rank {rank} of {count}", f"in communicator 0x{communicator:016x}")
 
 
 def _forms(export: Export) -> dict[str, str]:

@@ -275,6 +275,21 @@ def test_a_name_says_more_of_a_rank_than_a_communicator_of_some(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_communicators_of_some_ranks_say_no_rank_of_the_job(tmp_path: Path) -> None:
+    """Two machines that share out their layers among two GPUs each: both have a rank 0 of 2."""
+    nodes = []
+    for machine in range(2):
+        paths = []
+        for rank in range(2):
+            calls = [nccl_payloads.Call("ncclAllReduce", 20_000, 120_000, 1 << 20)]
+            path = tmp_path / f"{machine}-{rank}.part"
+            paths.append(nccl_payloads.write(path, rank, 2, calls, communicator=machine + 1))
+        nodes.append(joined(paths, tmp_path / f"node{machine}.sqlite"))
+    with analyze(nodes, tmp_path / "x.duckdb") as database:
+        assert database.rows("select rank, world_size from source") == [(None, None)] * 4
+        assert database.rows("select rule from validation where severity = 'error'") == []
+
+
 def test_two_nodes_of_a_job_are_no_two_runs(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     one, other = two_nodes(tmp_path / "job")
     said = " ".join(run_command("compare", one, other).out.split())
