@@ -13,7 +13,7 @@ from ..vocabulary import SOURCE_KINETO, SOURCE_NSYS, SOURCE_SNAPSHOT
 from .model import completion as model
 from .read import companions
 from .read.exports import Exports
-from .read.identity import READER_VERSIONS, identity
+from .read.identity import RANK_IN_NAME, READER_VERSIONS, identity
 from .read.inputs import Input, Kind
 from .read.staging import Staging
 from .store.database import Database
@@ -50,13 +50,13 @@ _READERS: dict[Kind, tuple[str | None, Callable[[Path, Staging, int | None], Non
     Kind.KINETO: (SOURCE_KINETO, _read_kineto),
     Kind.SNAPSHOT: (SOURCE_SNAPSHOT, _read_snapshot),
 }
-# In a file's name; profile_0.json is Accelerate's.
-_RANK = re.compile(r"(?:rank[-_. ]?|^profile_(?=\d+\.json))(\d{1,6})", re.IGNORECASE)
-# A communicator may be of some ranks of a job: of it the number in a name is not that of another.
-_NAMED_RANK = f"""
+_NAMED = re.compile(rf"{RANK_IN_NAME}|^profile_(\d{{1,6}})\.json")  # profile_0.json is Accelerate's
+# What torch says of a rank is the job's. What NCCL says of it may be of a communicator of some ranks: a name says more,
+# and where the two differ the communicator's size is not the job's.
+_SET_RANK = f"""
     update source
-    set world_size = if(rank is null or rank = ?, world_size, null), rank = ?
-    where source_id = ? and (rank is null or kind = '{SOURCE_NSYS}')"""
+    set rank = $rank, world_size = if(rank <> $rank, null, world_size)
+    where source_id = $source and (rank is null or kind = '{SOURCE_NSYS}')"""
 
 
 def is_read_as_now(source_kind: str, version: int | None) -> bool:
@@ -97,8 +97,7 @@ def fill(database: Database, source_id: int, item: Input, progress: Progress) ->
             raise CorruptInputError(f"{item.path} holds a number that is out of range: {said}") from error
     staging.columns("staged_memory_event")  # companions look into them
     companions.add(database, source_id, item.path)
-    rank = _RANK.search(item.whose or item.path.name)
-    if rank:
-        database.connection.execute(_NAMED_RANK, [int(rank[1]), int(rank[1]), source_id])
+    if named := _NAMED.search(item.whose or item.path.name):
+        database.connection.execute(_SET_RANK, {"rank": int(named[1] or named[2]), "source": source_id})
     database.limit_memory(INSERT_MEMORY)
     model.complete(staging)

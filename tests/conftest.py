@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Files go to the workers as a whole, in the order of the tests: those that take longest first, so that none is left to
 # one worker at the end.
-LONG = (
+BEGUN_FIRST = (
     "test_scripts.py", "test_compare.py", "test_kernel_findings.py", "test_loops.py", "test_docs.py",
     "test_findings.py", "test_answer.py", "test_page_pictures.py", "test_overlap.py", "test_collectives.py",
     "test_jobs.py", "test_parallel.py", "test_kept.py", "test_said.py", "test_validate.py", "test_alike.py",
@@ -62,7 +62,9 @@ LONG = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    items.sort(
+        key=lambda item: BEGUN_FIRST.index(item.path.name) if item.path.name in BEGUN_FIRST else len(BEGUN_FIRST)
+    )
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     before = Counter[tuple[Path, str]]()
     for item in items:

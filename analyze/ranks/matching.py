@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from ..attribute.clocks import Floats, Meetings, Piece, islands, pieces, reference_of
 from ..attribute.intervals import Ints, distinct
+from ..read.identity import RANK_IN_NAME
 from ..store.database import Database
 
 # Of two inputs with one rank in two communicators neither says the job's rank: each is of some of its ranks, as those
 # that share out a layer. A rank in a name is the job's.
-_IN_PARTS = """
+_IN_PARTS = f"""
     update source
-    set world_size = null, rank = if(regexp_matches(name, '(?i)rank[-_. ]?[0-9]'), rank, null)
+    set world_size = null, rank = if(regexp_matches(name, '{RANK_IN_NAME}'), rank, null)
     where source_id in (select source_id from _told_rank) and exists (
         from _told_rank as one join _told_rank as other using (value) where one.note <> other.note
     )"""

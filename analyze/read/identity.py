@@ -10,6 +10,7 @@ READER_VERSIONS = {
     Kind.KINETO: 18,
     Kind.SNAPSHOT: 4,
 }
+RANK_IN_NAME = r"(?i)rank[-_. ]?(\d{1,6})"  # for Python and for SQL
 
 
 def identity(item: Input) -> tuple[str, int, int, int]:

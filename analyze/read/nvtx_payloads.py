@@ -26,7 +26,6 @@ from .nsys_tables import Export
 from .staging import Staging
 
 DOMAIN = "NCCL"
-RANK_OF_NCCL = "rank in NCCL's largest communicator"
 _HEADER = struct.Struct("<4Q")
 _LOW = 0xFFFFFFFF
 _LONGEST = 4096
@@ -132,7 +131,8 @@ def _note_rank(staging: Staging, found: _Found) -> None:
         ((count, rank, communicator),) = places.values()
         staging.set_source("rank", rank)
         staging.set_source("world_size", count)
-        staging.fact("about", RANK_OF_NCCL, f"rank {rank} of {count}", f"in communicator 0x{communicator:016x}")
+        said = f"rank {rank} of {count}"
+        staging.fact("about", "rank in NCCL's largest communicator", said, f"communicator 0x{communicator:016x}")
 
 
 def _forms(export: Export) -> dict[str, str]:

@@ -12,6 +12,7 @@ from ..tables.sources import counting
 from .spread import Spread
 
 _SINCE_1970_NS = 946_684_800_000_000_000  # times that are larger count from 1970
+_NAMED = 8  # ranks that lie apart
 _CLOCKS_NS = 10_000_000_000  # of hosts differ by less
 WAITS = (
     "Kernels of communication run while they wait for other ranks: a rank that has less of them may be the one that "
@@ -44,12 +45,11 @@ def said(pair: tuple[Database, Database], steps: tuple[Spread, Spread], letters:
 
 
 def _named(part: _Part) -> str:
-    """Its ranks: 3, or those of a node as 4-7."""
-    first, last = min(part.ranks), max(part.ranks)
-    if len(part.ranks) == 1:
-        return str(first)
-    is_run = len(part.ranks) == last - first + 1
-    return f"{first}-{last}" if is_run else f"{first} to {last}"
+    """Its ranks: 3, those of a node as 4-7, else the first of them."""
+    ranks = sorted(part.ranks)
+    if len(ranks) > 1 and len(ranks) == ranks[-1] - ranks[0] + 1:
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ", ".join([*map(str, ranks[:_NAMED]), *(["…"] if ranks[_NAMED:] else [])])
 
 
 def are_ranks(databases: list[Database]) -> bool:

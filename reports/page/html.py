@@ -11,7 +11,7 @@ from ...version import installed
 from ..tables.files import replacing
 from . import assets, kinds
 from .first import First
-from .packing import as_json
+from .packing import NUL, as_json
 from .receipt import Receipt
 from .section import Section
 
@@ -39,9 +39,7 @@ def write(
         plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),
     )  # fmt: skip
     with replacing(path) as partial:
-        partial.write_text(
-            text.replace("\0", "\ufffd"), "utf-8"
-        )  # a browser drops NUL in some places and not in others
+        partial.write_text(text.replace("\0", NUL), "utf-8")
 
 
 def _script(text: str) -> Any:

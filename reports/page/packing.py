@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_NUL = re.compile(r"((?<!\\)(?:\\\\)*)\\u0000")
-
 Numbers = npt.NDArray[np.int64]
+NUL = (
+    "\ufffd"  # what stands for it: a browser leaves it out of texts and not of scripts, and a name must be one in both
+)
+_NUL_IN_JSON = re.compile(r"((?<!\\)(?:\\\\)*)\\u0000")  # not of a backslash that is text
 
 
 def packed(columns: Sequence[Numbers]) -> str:
@@ -26,8 +28,8 @@ def packed_json(value: Any) -> str:
 
 
 def as_json(value: Any, *, is_ascii: bool) -> str:
-    """A value as JSON without spaces; NUL is what a browser makes of it elsewhere in the page."""
-    return _NUL.sub(r"\1\\ufffd", json.dumps(value, separators=(",", ":"), ensure_ascii=is_ascii))
+    """A value as JSON without spaces and without NUL."""
+    return _NUL_IN_JSON.sub(r"\1\\ufffd", json.dumps(value, separators=(",", ":"), ensure_ascii=is_ascii))
 
 
 def packed_steps(places: Numbers, values: Numbers) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What a page shows of one input: each section asks one view and names its picture."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -238,10 +239,10 @@ def _lora_groups(rows: Rows) -> Any:
     if not any(row[column] for row in rows):
         return None
     named = [{"where": f"{row['module']} {row['part']}", **row} for row in rows[:_GROUP_CNT]]
-    sums: dict[str, int] = {}
+    length: Counter[str] = Counter()
     for row in named:
-        sums[row["where"]] = sums.get(row["where"], 0) + (row[column] or 0)
-    named.sort(key=lambda row: -sums[row["where"]])
+        length[row["where"]] += row[column] or 0
+    named.sort(key=lambda row: -length[row["where"]])
     drawn = figures.grouped(named, "where", "direction", column)
     for trace in drawn["data"]:
         figures.coloured(trace, trace["name"] if trace["name"] in ("forward", "backward") else None)

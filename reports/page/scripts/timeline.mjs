@@ -198,7 +198,7 @@ export class Timeline extends Zoomed {
   }
 
   keys() {
-    return {...super.keys(), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25), "/": () => this.find.focus()};
+    return {...super.keys(), ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25)};
   }
 
   rangeAt(y) {
