@@ -26,8 +26,8 @@ _PREDICTIONS = ("replayed_step", "predicted_change", "followed_rule")
 # in all.
 _BY_STATEMENT = (
     "_stream_work", "_phase_name", "_predicted_finding", "_steady_time", "_step", "_step_pace",
-    "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_place_cpu", "_place_call", "_blamed_kernel",
-    "_short_name", "_steady_kernel", "_work_process",
+    "_step_range", "step_summary", "_gap_wait", "_blamed_place", "_costly_place", "_place_gap",
+    "_place_cpu", "_place_call", "_blamed_kernel", "_short_name", "_steady_kernel", "_work_process",
 )  # fmt: skip
 _FOUND = "_finding"  # of which the rules are asked that can find something
 # What has no rows of a single rank, or where no memory is recorded: statements find that out slowly.
@@ -48,9 +48,11 @@ _ROWS_OF = {
     "_operator_bound": "from range where shape_id is not null",
     "memory_finding": _OF_ANY_MEMORY,
     "memory_fragmentation": _OF_ANY_MEMORY,
+    "_place_sample": "from sampled_frame",
     "os_summary": "from os_call",
     "out_of_memory": "from out_of_memory_event",
     "pipeline_bubble": "from _stage",
+    "sample_summary": "from sampled_frame",
 }
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.
 _KEPT = (

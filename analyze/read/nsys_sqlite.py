@@ -30,6 +30,7 @@ class Load:
     into: str
     missing_means: str | None = None
     of_host: tuple[str, tuple[int, ...]] | None = None  # a column, and what it has in rows that are of no device
+    is_chosen: bool = False  # whether the staging file leaves out rows that are no loss
 
 
 _WORK = ("start", "end", "deviceId", "streamId", "correlationId")
@@ -92,6 +93,11 @@ LOADS = (
     Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "os_call"),
     Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "overhead"),
 )  # fmt: skip
+_SAMPLES = Load(Table("COMPOSITE_EVENTS", ("id", "start", "globalTid")), "nsys_sample", "sample")
+_STACKS = Load(
+    Table("SAMPLING_CALLCHAINS", ("id", "symbol", "module", "stackDepth"), ("unresolved", "specialEntry")),
+    "nsys_sampled_frame", "sampled_frame", is_chosen=True,
+)  # fmt: skip
 _STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string")
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
 
@@ -108,6 +114,7 @@ def read(path: Path, staging: Staging, process: int | None = None) -> None:
     with staging.in_order():
         for load in LOADS:
             _read_table(export, load, staging)
+        _read_samples(export, staging)
     staging.columns("staged_range")
     _add_calls_of_syncs(staging)
     staging.columns("staged_api_call")
@@ -240,6 +247,24 @@ def _read_table(export: Export, load: Load, staging: Staging) -> None:
     staging.drop("nvtx", "string")
 
 
+def _read_samples(export: Export, staging: Staging) -> None:
+    """What the CPU ran whenever nsys looked, which it does unless told otherwise."""
+    name = _SAMPLES.table.name
+    if not {column.lower() for column in _SAMPLES.table.needed} <= export.columns.get(name, {}).keys():
+        return
+    staging.create_table("sample", "sample_id bigint, thread_id bigint, start_ns bigint")
+    try:
+        _load(export, _SAMPLES, staging)
+        if _STACKS.table.name in export.columns:
+            _load(export, _STACKS, staging)
+    except CorruptInputError as error:  # nothing else hangs on them
+        staging.fact("lost", name, str(error))
+    staging.load("nsys_sample_alone", "sampled_frame")
+    if staging.scalar("select exists (from sample)"):
+        staging.fact("holds", "samples of the CPU", staging.scalar("select count(*) from sample"), "sample_summary")
+    staging.drop("sample")
+
+
 def _load(export: Export, load: Load, staging: Staging) -> None:
     """Stream a table through its staging file and note what did not survive."""
     name = load.table.name
@@ -261,7 +286,7 @@ def _load(export: Export, load: Load, staging: Staging) -> None:
         staging.fact("holds", name, kept)
     if host_cnt:
         staging.fact("holds", f"{name} of the host", host_cnt, "not read: pinned memory is none of a device")
-    if kept + host_cnt < tally.rows:
+    if kept + host_cnt < tally.rows and not load.is_chosen:
         staging.fact(
             "lost",
             name,
@@ -314,7 +339,6 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         ):
             staging.set_source("host", host)
     _read_diagnostics(export, staging)
-    _note_samples(export, staging)
     for gpu in _devices(export):
         staging.add_device(*gpu)
     if export.process is not None:
@@ -347,21 +371,6 @@ def _read_diagnostics(export: Export, staging: Staging) -> None:
         return
     for severity, text in said:
         staging.fact("about", "nsys warning" if severity == _WARNING else "nsys error", " ".join(text.split()))
-
-
-def _note_samples(export: Export, staging: Staging) -> None:
-    """Whether nsys sampled the CPU: nobody needs to be told to do that then."""
-    if "globaltid" not in export.columns.get("COMPOSITE_EVENTS", {}):
-        return
-    of_process = "" if export.process is None else f" where globalTid & {PROCESS_MASK} = {export.process}"
-    try:
-        found = export.select(f"select 1 from COMPOSITE_EVENTS{of_process} limit 1")
-        is_sampled = any(True for _ in found)
-    except CorruptInputError as error:
-        staging.fact("lost", "COMPOSITE_EVENTS", str(error))
-        return
-    if is_sampled:
-        staging.fact("holds", "samples of the CPU", "not read", "Nsight Systems shows what the CPU ran by them")
 
 
 def _devices(export: Export) -> list[tuple[object, ...]]:

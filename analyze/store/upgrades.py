@@ -3,7 +3,7 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 13 ─► the tables that views expect (version 14)
+    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 14 ─► the tables that views expect (version 15)
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_NSYS, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 DEFINED_SINCE = 10  # the first in which all is kept that definitions go by
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
@@ -65,6 +65,7 @@ def _steps() -> dict[int, dict[str, str]]:
             **_empty("os_call"),
         },
         13: {"out_of_memory_event": "select *, null::bigint as reserved_bytes from {before}"},
+        14: _empty("sampled_frame"),
     }
 
 
@@ -77,6 +78,10 @@ _UNREAD = {
     ),
     9: ("(select count(distinct rank) from {theirs}.source) > 1", "collectives of several ranks and their clocks"),
     12: (f"kind = {literal(SOURCE_NSYS)}", "calls of the operating system"),
+    14: (
+        "source_id in (select source_id from {theirs}.source_fact where item = 'samples of the CPU')",
+        "samples of the CPU",
+    ),
 }
 _FORMER = "('kernel_wait_ns', 1000.0), ('memory_share_frac', 0.25)"  # defaults that were others: nobody set them
 # What was set is theirs; what is built in is ours, whenever a database was made: what views ask for is there.

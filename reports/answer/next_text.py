@@ -13,14 +13,14 @@ from ...errors import InputError
 from ..tables.why_empty import how_to_record
 from ..terminal.screen import WIDTH
 from .answer import Row, has_work, window_ns, worth
-from .verdict_text import NOTHING, SNAPSHOT, SYSTEM_ALONE, verdict
+from .verdict_text import CPU_ALONE, NOTHING, SNAPSHOT, verdict
 
 _KEPT = "all.duckdb"  # where several inputs are put together
 
 
 def lines(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[str]:
     """What to type next, ready to be pasted: a longer input gets a name of its own before. rank: that was asked for."""
-    if verdict(found) in (NOTHING, SYSTEM_ALONE):
+    if verdict(found) in (NOTHING, CPU_ALONE):
         recording = how_to_record(found["recorder"])
         if any("driver version" in text and "not supported" in text for text in found["diagnostics"]):
             recording = "a newer nsys, which knows this CUDA driver"

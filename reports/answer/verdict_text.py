@@ -11,7 +11,7 @@ _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, howe
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 _MOST_OF_STEP = 0.5
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
-SYSTEM_ALONE = "only calls of the operating system are timed here (os_summary); record it anew"
+CPU_ALONE = "no ranges, CUDA calls or GPU work: os_summary, sample_summary; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
 SNAPSHOT_SAYS = "memory alone: a snapshot has no GPU work"
 # Of steady_state: what is the largest part of the window, and what that means.
@@ -81,7 +81,7 @@ def _without_work(found: Row) -> str:
             calls = f"{found['uncollected_cnt']:,} call{'s' * (found['uncollected_cnt'] > 1)}"
             return f"the GPU's work is missing, which {calls} launched: times are the CPU's"
         return "no GPU work in this file: times are the CPU's"
-    return SYSTEM_ALONE if found["whole_ns"] else NOTHING
+    return CPU_ALONE if found["whole_ns"] else NOTHING
 
 
 def _paced(found: Row, who: str) -> str:

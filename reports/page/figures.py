@@ -52,7 +52,7 @@ def _bar(rows: Sequence[Row], label: str, column: str, title: str, unit: str, sc
     return {
         "type": "bar", "orientation": "h", "name": title, "y": [f"{place}" for place in range(len(rows))],
         "x": [_number((row[column] or 0) * scale) for row in rows], "customdata": [shown(row[label]) for row in rows],
-        "hovertemplate": f"%{{customdata}}<br>{title}: %{{x:,.3f}} {unit}<extra></extra>",
+        "hovertemplate": f"%{{customdata}}<br>{title}: %{{x:{',d' if scale == 1 else ',.3f'}}} {unit}<extra></extra>",
         "marker": {"color": COLOURS[number % len(COLOURS)],
                    "pattern": {"shape": PATTERNS[number % len(PATTERNS)], "fillmode": "overlay", "size": 6}},
     }  # fmt: skip
@@ -74,9 +74,14 @@ def told_apart(labels: Sequence[str]) -> list[str]:
     return made
 
 
-def stacked_bars(rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms") -> Figure:
-    """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end."""
-    traces = [_bar(rows, label, column, title, unit, MS, n) for n, (column, title) in enumerate(series)]
+def stacked_bars(
+    rows: Sequence[Row], label: str, series: Sequence[tuple[str, str]], unit: str = "ms", scale: float = MS
+) -> Figure:
+    """Horizontal bars, a row each, first on top; series are (column in ns, its title) and lie end to end.
+
+    unit, scale: of other columns, and what they are divided by.
+    """
+    traces = [_bar(rows, label, column, title, unit, scale, n) for n, (column, title) in enumerate(series)]
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
 
 

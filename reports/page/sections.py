@@ -212,6 +212,21 @@ def _roofline(source: Source) -> Iterable[Section | None]:
     )  # fmt: skip
 
 
+def _sample_bars(rows: Rows) -> Any:
+    """Functions of the CPU: samples in each while a GPU waited, and the others."""
+    named = [
+        {
+            "label": f"{row['function'] or '(no symbol)'}, {row['module'] or '?'}",
+            "late": row["late_cnt"],
+            "else": row["sample_cnt"] - row["late_cnt"],
+        }
+        for row in rows[:_BAR_CNT]
+    ]
+    late = [("late", "while a GPU waited for the thread")] if any(row["late"] for row in named) else []
+    series = [*late, ("else", "else" if late else "samples")]
+    return figures.stacked_bars(named, "label", series, unit="samples", scale=1)
+
+
 def _bubble_bars(rows: Rows) -> Any:
     """Of each stage what it does in a step, the mean of them all."""
     stages: dict[str, Rows] = {}
@@ -295,6 +310,14 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "call waits for the GPU, takes or frees memory, or loads what it needs.",
         "api_summary", "api_name, call_cnt, call_ns, call_frac, mean_ns, max_ns",
         _bars("api_name", "call_ns", "time of calls"), "order by call_ns desc, api_name", is_of_all=True,
+    ),
+    _Asked(
+        "samples", "CPU functions",
+        "What the CPU ran whenever the profiler sampled it, by samples in the function itself. A thread that waits has "
+        "none. In the table “stack” counts those in what it calls, too.",
+        "sample_summary",
+        "function, module, sample_cnt, sample_frac, stack_cnt, stack_frac, late_cnt, late_stack_cnt, late_stack_frac",
+        _sample_bars, "order by sample_cnt desc, stack_cnt desc, function, module", is_of_all=True,
     ),
     _critical,
     _idle,

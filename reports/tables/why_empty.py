@@ -15,6 +15,9 @@ _NEEDS = {
     "lora_B, or with record_shapes=True of torch.profiler",
     "range": "no ranges were recorded: NVTX ranges need `nsys profile --trace=cuda,nvtx`",
     "api_call": "no CUDA calls were recorded",
+    "sampled_frame": "the CPU was not sampled: `nsys profile --sample=process-tree` does that, where "
+    "`nsys status --environment` says that it can",
+    "os_call": "no calls of the operating system were recorded: `nsys profile --trace=cuda,nvtx,osrt`",
 }
 _MADE_OF = {
     "gpu_op": (
@@ -32,6 +35,8 @@ _MADE_OF = {
     "_lora_path": ("lora_summary", "adapter_summary"),
     "range": ("range_summary", "range_instance", "operator_summary"),
     "api_call": ("api_summary", "sync_summary"),
+    "sampled_frame": ("sample_summary",),
+    "os_call": ("os_summary",),
 }  # fmt: skip
 _OTHERWISE = {
     "launch_cost": "it is fitted over traces of several runs of `lorabench collect` (--profiler torch or nsys, which a "

@@ -7,6 +7,6 @@ create macro look_before_launch_advice(of_source) as
         || 'allocating. Name it with ranges (lorabench.span), or record Python''s stacks.',
         'Look at what the CPU did before the launch: reading input, writing files, logging, allocating. Name it '
         || 'with ranges (NVTX), or '
-        || if(has_samples(of_source), 'look at the CPU''s samples in Nsight Systems.',
+        || if(has_samples(of_source), 'look at the CPU''s samples (sample_summary).',
             'record the CPU''s samples (nsys profile --sample=process-tree).')
     )

@@ -31,7 +31,7 @@ select
     || coalesce(
         format('; {:.0f}% of their time the CPU is in {}', 100 * coalesce(far.call_frac, far.system_frac),
             coalesce(far.call_name, far.system_name)),
-        ''
+        coalesce('; ' || sampled.said, '')
     ) as evidence,
     coalesce(ddp_advice(late.source_id, late.place), case
         when far.call_name is not null then call_advice(far.call_name, false, false, has_torch(late.source_id))
@@ -64,4 +64,8 @@ left join _place_call as far
     on far.source_id = late.source_id
     and far.rule = late.rule
     and far.place is not distinct from late.place
+left join _place_sample as sampled
+    on sampled.source_id = late.source_id
+    and sampled.rule = late.rule
+    and sampled.place is not distinct from late.place
 where late.rule = 'launch_bound_range'

@@ -3,7 +3,7 @@
 -- columns:
 --   source_id      integer   the input
 --   whole_ns       bigint    from the start of the first range or CUDA call to the end of the last, NULL without any; without
---         GPU work calls of the operating system count as well
+--         GPU work calls of the operating system and samples count as well
 --   process_cnt    bigint    processes with GPU work
 --   has_launches   boolean   whether a launching call of GPU work is recorded, NULL without GPU work
 
@@ -16,7 +16,11 @@ recorded as (
         select source_id, min(start_ns), max(end_ns) from api_call group by source_id
         union all
         select source_id, min(start_ns), max(end_ns)
-        from os_call
+        from (
+            select source_id, start_ns, end_ns from os_call
+            union all
+            select source_id, start_ns, start_ns from sampled_frame where depth = 0
+        )
         where source_id not in (select source_id from gpu_op)
         group by source_id
     )

@@ -135,7 +135,7 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database, found:
             assert said.startswith("the GPU's work is missing" if is_missing else "no GPU work in this file")
         else:
             has_calls = bool(database.rows("from os_call limit 1"))
-            assert said == (verdict_text.SYSTEM_ALONE if has_calls else verdict_text.NOTHING)
+            assert said == (verdict_text.CPU_ALONE if has_calls else verdict_text.NOTHING)
         return
     (part, share), *others = sorted(found["parts"].items(), key=lambda entry: -entry[1])
     begins = {"compute": "GPU-bound", "communication": "communication-bound", "copies": "copy-bound",
@@ -353,7 +353,7 @@ def test_a_file_in_which_the_operating_system_alone_is_timed_says_so(run_command
     if not path.exists():
         absent("corpus", f"no corpus of real profiles at {CORPUS}")
     said = run_command("analyze", path).out.splitlines()
-    assert said[1] == verdict_text.SYSTEM_ALONE
+    assert said[1] == verdict_text.CPU_ALONE
     assert said[2:] == [
         "  nsys: CUDA profiling might have not been started correctly.",
         "  nsys: No CUDA events collected. Does the process use CUDA?",

@@ -1,7 +1,6 @@
 """What is advised about idle gaps beside what a simulated program did in them: the fault, and another of its shape."""
 
-import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -282,32 +281,6 @@ def test_what_another_thread_calls_is_no_reason_where_nothing_shows_that_it_is_w
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
     assert evidence.endswith("the CPU is in no range or CUDA call (another thread in cudaHostAlloc)")
     assert advice.startswith("Name what the CPU does there")
-
-
-@pytest.mark.slow
-def test_nobody_is_told_to_record_samples_that_the_file_holds(tmp_path: Path) -> None:
-    gpu = Gpu(is_pinned=True)
-    for number in range(6):
-        gpu.launch("gemm_kernel", 2_000_000)
-        gpu.work(12_000_000 + number)
-    gpu.finished()
-    traces = {rows: tmp_path / f"{rows}.sqlite" for rows in ("none", "no rows", "rows")}
-    for rows, trace in traces.items():
-        writers.write_nsys(trace, [gpu.timeline])
-        with closing(sqlite3.connect(trace)) as export, export:
-            if rows != "none":
-                export.execute(
-                    "create table COMPOSITE_EVENTS (id integer primary key, start integer, globalTid integer)"
-                )
-            if rows == "rows":
-                export.execute("insert into COMPOSITE_EVENTS values (1, 1000, 1)")
-    with analyze([*traces.values()], tmp_path / "run.duckdb") as database:
-        advice = dict(
-            database.rows("select name, advice from finding join source using (source_id) where rule = 'long_idle_gap'")
-        )
-    for rows, trace in traces.items():
-        assert ("samples of that time in Nsight Systems" in advice[trace.name]) == (rows == "rows")
-        assert ("--sample=process-tree" in advice[trace.name]) == (rows != "rows")
 
 
 @pytest.mark.parametrize("is_to_host", [False, True])

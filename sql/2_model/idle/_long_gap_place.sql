@@ -146,7 +146,9 @@ select
         when cpu.source_id is null or long.rule = 'long_dependency' and cpu.cpu_kind is distinct from 'call' then ''
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
             || 'in ' || cpu.cpu_in
-    end as evidence,
+    end
+    || if(sampled.said is null or launching.text is not null or cpu.is_called or cpu.is_in_system or cpu.cpu_kind = 'call'
+        or cpu.os_kind is not null, '', '; ' || sampled.said) as evidence,
     coalesce(ddp_advice(long.source_id, long.place), case
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
             then 'A communicator is made or given up there, which is paid once: start recording after the warm steps.'
@@ -188,15 +190,21 @@ select
                     'Load ahead: read and prepare it in threads of its own.')
                 || ' If it logs, saves or evaluates instead: more rarely; ranges '
                 || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
-        when cpu.cpu_kind is null and has_samples(long.source_id)
-            then 'Look at the CPU''s samples of that time in Nsight Systems (the file holds them), or name what it does there with '
-                || if(has_torch(long.source_id), 'ranges (lorabench.span)', 'ranges (NVTX)')
-                || '. Often it reads input, logs, saves or compiles.'
+        when cpu.cpu_kind is null and sampled.is_waiting
+            then if(
+                long.source_id in (select source_id from os_call),
+                'It waits there in none of the system''s calls that were traced, as for a core: see what else runs on the '
+                || 'machine, and whether the process may use few cores (taskset, a container''s limit).',
+                'It waits there for a file, a lock, another process or a core: record the system''s calls, too (nsys profile '
+                || '--trace=cuda,nvtx,osrt).'
+            )
+        when cpu.cpu_kind is null and sampled.said is not null
+            then samples_advice(sampled.module, has_torch(long.source_id))
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges '
                 || if(has_torch(long.source_id),
                     '(lorabench.span), or record Python''s stacks (with_stack=True)',
-                    '(NVTX), or record its samples (nsys profile --sample=process-tree)')
+                    '(NVTX)' || if(has_samples(long.source_id), '', ', or record its samples (nsys profile --sample=process-tree)'))
                 || if(cpu.is_partly, ': most of it is not', ': nothing of it is') || ' in the trace. Often it reads input, logs, '
                 || 'saves or compiles.'
         when cpu.cpu_kind = 'call'
@@ -227,7 +235,7 @@ select
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
         else 'Look at what is done there besides launching: input, logging, saving'
             || if(has_torch(long.source_id), ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
-            || ' say which part.'
+            || if(sampled.module is null, '', ' or sample_summary') || ' say which part.'
     end) as what_to_do,
     launching.text is not null and not coalesce(cpu.is_launching_alone, false) as is_launching
 from place as long
@@ -237,6 +245,10 @@ left join memory_operation as moved on moved.gpu_op_id = op.gpu_op_id
 left join name as launching on launching.name_id = long.launching_id
 left join readying on readying.api_call_id = op.api_call_id
 left join told on told.ended_by = long.ended_by and told.rule = long.rule
+left join _place_sample as sampled
+    on sampled.source_id = long.source_id
+    and sampled.rule = long.rule
+    and sampled.place is not distinct from long.place
 left join seen as cpu
     on cpu.source_id = long.source_id
     and cpu.rule = long.rule

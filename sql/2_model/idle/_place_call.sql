@@ -21,35 +21,10 @@
 
 with
 place as (
-    select
-        row_number() over (order by source_id, saving_ns desc, rule, place) as number,
-        source_id,
-        rule,
-        place,
-        mean_ns * occurrence_cnt as idle_ns
-    from _blamed_place
-    where rule in ('long_idle_gap', 'long_dependency', 'host_work', 'launch_bound_range')
-    qualify row_number() over (partition by source_id order by saving_ns desc, rule, place) <= 16
+    from _costly_place where rule in ('long_idle_gap', 'long_dependency', 'host_work', 'launch_bound_range')
 ),
-path as (
-    select place.number, place.source_id, place.rule, range_path.path_id
-    from place
-    left join range_path on range_path.path = place.place
-),
--- there are as many as operations: they carry numbers alone
 gap as materialized (
-    select path.number, gap.start_ns, gap.end_ns, gap.gpu_op_id
-    from _judged_gap as gap
-    join path on path.source_id = gap.source_id and path.rule = gap.rule and path.path_id is not distinct from gap.path_id
-    where gap.rule in ('long_idle_gap', 'long_dependency', 'launch_bound_range')
-    union all
-    select path.number, gap.start_ns, gap.end_ns, gap.gpu_op_id
-    from _judged_gap as gap
-    join gpu_op using (gpu_op_id)
-    left join range using (range_id)
-    join path
-        on path.source_id = gap.source_id and path.rule = 'host_work' and path.path_id is not distinct from range.path_id
-    where gap.rule in ('blocking_copy', 'pageable_async_copy', 'synchronisation') and gap.cause = 'host'
+    from _place_gap where number in (select number from place)
 ),
 graph as (
     select api_call_id

@@ -1,0 +1,12 @@
+-- A row is a function on the stack of a thread at the moment at which nsys sampled it (nsys profile --sample).
+--
+-- A sample without a stack has one row without a function.
+--
+-- columns:
+--   source_id   integer    the input
+--   sample_id   bigint     the sample, as the file numbers it
+--   thread_id   bigint     the thread, which was running
+--   start_ns    bigint     when
+--   depth       integer    0 for the function that ran, 1 for what called it, and so on
+--   name_id     bigint     the function, NULL where nsys found no symbol
+--   module_id   bigint     path of the library or program that it is in, NULL if not recorded
