@@ -98,7 +98,12 @@ def _let_go(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Let characters that the terminal's encoding lacks be printed as escapes instead of failing."""
+    """Let characters that the terminal's encoding lacks be printed as escapes instead of failing.
+
+    What is printed where stdout is closed (`>&-`) goes nowhere.
+    """
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -51,6 +51,8 @@ def _profiled(shell: Any, options: Namespace, cell: str) -> "Profile":
         import torch
     except ImportError as error:
         raise RunError("%%lorabench records with torch.profiler, and torch is not installed") from error
+    if options.output is not None and not options.output.name.endswith((".json", ".json.gz")):
+        raise UsageError(f"%%lorabench: -o {options.output}: the trace is JSON; name it .json or .json.gz")
     if options.output is not None and not os.access(options.output.parent, os.W_OK):
         raise OutputError(
             f"%%lorabench: cannot write {options.output}: no such folder, or no permission to write there"

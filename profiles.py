@@ -126,12 +126,14 @@ class Profile:
     @_in_turn
     def _lines(self) -> list[str]:
         from .console import visible
-        from .reports.answer import answer_text
+        from .reports.answer import answer_text, verdict_text
 
         if self._is_closed:
             return [f"<closed: {', '.join(path.name for path in self._inputs)}>"]
+        found = self.summary()
         return [
-            *(visible(_in_python(line)) for line in answer_text.lines(self.summary())),
+            *(visible(_in_python(line)) for line in answer_text.lines(found)),
+            *(visible(line) for line in verdict_text.lost(found)),
             "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
         ]
 

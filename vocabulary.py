@@ -32,6 +32,7 @@ SOURCE_KINETO: Final = "kineto"
 SOURCE_SNAPSHOT: Final = "snapshot"  # of torch's caching allocator
 
 WHOLE_FILE: Final = "the whole file"  # the fact of an input that could not be read while others could
+MADE_FOR_PERFETTO: Final = "lorabench report --perfetto"  # stands at the begin of what that writes
 
 # What memory is for; from the most lasting purpose on, for storages that serve two.
 MEMORY_PARAMETER: Final = "parameter"

@@ -44,6 +44,7 @@ _OF_ANY_MEMORY = (
 )
 _ROWS_OF = {
     "_adapter_step": "from _lora_path where adapter is not null",
+    "_dropped_launch": "from _launch_surplus",
     "_cpu_gap_place": "from source where source_id not in (from _source_with_gpu)",
     "_operator_bound": "from range where shape_id is not null",
     "memory_finding": _OF_ANY_MEMORY,

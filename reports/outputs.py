@@ -238,6 +238,8 @@ def _flat(frame: Any, keeps_nested: bool) -> Any:
 
     def column(series: Any) -> Any:
         kind = series.dtype
+        if keeps_nested and kind == polars.Decimal and series.dtype.scale:
+            return series.cast(polars.Float64)  # JSON's writer makes texts of decimals
         is_known = kind in (polars.String, polars.Categorical, polars.Enum, polars.Boolean, polars.Null)
         if is_known or kind.is_numeric() or (keeps_nested and kind.is_nested()):
             return series

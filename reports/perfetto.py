@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..analyze.store.database import Database
 from ..analyze.store.jobs import require_no_job
 from ..errors import UsageError
+from ..vocabulary import MADE_FOR_PERFETTO
 from .tables.files import replacing
 
 SUFFIXES = (".json", ".json.gz")
@@ -48,7 +49,8 @@ def write(database: Database, path: Path) -> None:
     check(path)
     require_no_job(database, "--perfetto")
     with replacing(path) as partial, _opened(partial, path.name.endswith(".gz")) as file:
-        file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+        made_by = f'"otherData": {{"made by": "{MADE_FOR_PERFETTO}"}}'
+        file.write(f'{{"displayTimeUnit": "ns", {made_by}, "traceEvents": [\n')
         every, between = _Export(database).lines(), ""
         while lines := list(islice(every, _LINES_AT_ONCE)):
             file.write(between + ",\n".join(lines))

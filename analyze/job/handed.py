@@ -37,7 +37,7 @@ VIEWS = (
     "_predicted_finding", "_validation", "_mean_step",
     # what the answer says of an input
     "_answer_whole", "_answer_critical", "_answer_call", "_phase_work", "_answer_range", "_finding_place",
-    "_work_missing", "_launch_missing", "_answer_tail",
+    "_work_missing", "_work_dropped", "_launch_missing", "_answer_tail",
 )  # fmt: skip
 # Computed of those when ranks are put together.
 MERGED = ("_straggler", "_straggler_place", "straggler")

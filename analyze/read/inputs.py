@@ -24,10 +24,12 @@ from pathlib import Path
 
 from ... import nsys, rundir
 from ...errors import CorruptInputError, InputError, ToolError, UnknownFormatError, UsageError
+from ...vocabulary import MADE_FOR_PERFETTO
 from . import packed
 from .exports import Exports
 
 HEAD_BYTES = 65_536
+_OWN_BYTES = 256  # in which what this program writes says so
 _HEADER_BYTES = 4 << 20  # what stands before the events of a trace of thousands of ranks
 _MOST_FOLDERS = 2_000
 _MOST_NAMED = 3
@@ -362,6 +364,8 @@ def _kind_of_text(path: Path, head: bytes) -> Kind:
         raise UnknownFormatError(f"{path} is {how}")
     if head[_TAR[0]] == _TAR[1]:
         raise UnknownFormatError(f"{path} is an archive; unpack it first: `tar -xf`, and name the folder")
+    if MADE_FOR_PERFETTO.encode() in head[:_OWN_BYTES]:
+        raise UnknownFormatError(f"{path} is what `{MADE_FOR_PERFETTO}` wrote; give the trace that it was made of")
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith((b"{", b"[")):
         return Kind.KINETO

@@ -157,7 +157,7 @@ def _of_source(
     work = columns(_WORK, "gpu_op_id")
     waits, inputs, compiling = (columns(asked, "start_ns") for asked in (_WAITS, _INPUT, _COMPILING))
     gaps = gaps_of(busy, work, lead)
-    managed = database.columns("select name_id from name where contains(text, 'Unified Memory')")["name_id"]
+    managed = database.columns("select name_id from name where moves_pages(text)")["name_id"]
     is_managed = np.isin(work["name_id"], managed)[gaps.row]
     cause = causes_of(gaps, work, is_managed, limits)
     around = _around(gaps, cause, waits, inputs, compiling, int(limits["clock_slack_ns"]))

@@ -61,6 +61,12 @@ _GIVING_WORK = """
     from api_call
     join name using (name_id)
     where source_id = {id} and gives_work(text)"""
+_LOST = """
+    select source.name as input, item, value, note
+    from source_fact
+    join source using (source_id)
+    where section = 'lost'
+    order by source_id, item"""
 _CALLS = "select * exclude source_id from _answer_call where source_id = {id} order by call_ns desc, api_name"
 # why CUDA's events are missing; that a driver is too new explains the errors behind it
 _DIAGNOSTICS = """
@@ -74,6 +80,7 @@ MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where sou
 _LACKS = {
     "tail": "select tail_ns from _answer_tail where source_id = {id}",
     "cut_off": "select * exclude source_id from _work_missing where source_id = {id}",
+    "dropped": "select * exclude source_id from _work_dropped where source_id = {id}",
     "unlaunched": "select * exclude source_id from _launch_missing where source_id = {id}",
 }
 _STEADY = """
@@ -290,6 +297,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
         **_memory(database, source_id),
         "ranges": [] if devices else rows(_RANGES),
         "diagnostics": [] if devices else [row["text"] for row in rows(_DIAGNOSTICS)],
+        "lost": rows(_LOST),
     }
 
 

@@ -10,6 +10,7 @@ _NEARLY_ALL = 0.9  # of the time: a GPU that computes so much may be waited for 
 _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, however little it waits for it
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 _MOST_OF_STEP = 0.5
+_MOST_LOST = 4  # lines
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
 CPU_ALONE = "no ranges, CUDA calls or GPU work: os_summary, sample_summary; record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
@@ -171,6 +172,12 @@ def alone(found: Row) -> str | None:
     return f"this is rank {found['rank']} of {found['world_size']}, alone: how long it waits for others is not known"
 
 
+def lost(found: Row) -> list[str]:
+    """What was lost while the inputs were read, and which could not be, for who is not told while they are read."""
+    said = [f"lost of {row['input']}: {row['item']}: {row['value']}" for row in found["lost"]]
+    return said if len(said) <= _MOST_LOST else [*said[: _MOST_LOST - 1], f"and {len(said) - _MOST_LOST + 1} more lost"]
+
+
 def doubts(found: Row) -> list[str]:
     """What in the recording makes numbers of the answer wrong, wherever they are shown: with what to do about it."""
     said = []
@@ -182,6 +189,9 @@ def doubts(found: Row) -> list[str]:
     if lost := found["cut_off"]:
         missing = f"the last {lost['missing_cnt']:,} of {lost['launch_cnt']:,} kernel launches have no GPU work"
         said.append(f"{missing}: the recording ended early")
+    if lost := found["dropped"]:
+        missing = f"{lost['dropped_cnt']:,} of {lost['launch_cnt']:,} kernel launches have no GPU work"
+        said.append(f"{missing}, though later ones have: it was dropped, and idle time may be its")
     if found["has_launches"] is False and found["unlaunched"]:
         said.append(
             "no GPU work says which call launched it (correlation ids): why it is idle is not known, and nothing can "

@@ -313,6 +313,11 @@ def _lacks(database: Database, of: str) -> list[str]:
         for missing, launches in database.rows(f"select missing_cnt, launch_cnt from _work_missing where {is_counted}")
     ]
     found += [
+        f"{missing:,} of {launches:,} launches of {of} have no GPU work, though later ones have: it was dropped, and "
+        f"what the GPU does in a step of {of} is too little."
+        for missing, launches in database.rows(f"select dropped_cnt, launch_cnt from _work_dropped where {is_counted}")
+    ]
+    found += [
         f"What the GPU does is not recorded for {units.said_ns(missing)} of {of}: that is neither idle time nor a "
         "step's own."
         for (missing,) in database.rows(f"select missing_ns from _answer_replay where {is_counted} and missing_ns > 0")

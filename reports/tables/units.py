@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -46,7 +47,7 @@ def of_values(name: str, values: Sequence[Any]) -> Column:
     if ending not in _UNITS:
         return Column(name, [text(value) for value in values], True)
     known = [value for value in values if value is not None]
-    if ending == "ns" and known and min(known) >= _LEAST_EPOCH:
+    if ending == "ns" and known and min(known) >= _LEAST_EPOCH and all(map(isfinite, known)):
         is_fine = len({value // 10**9 for value in known}) < len(set(known))  # several within a second
         return Column(f"{what} UTC", ["" if value is None else _moment(value, is_fine) for value in values], True)
     unit, cells = scaled(ending, values)
@@ -65,7 +66,7 @@ def _moment(ns: float, is_fine: bool) -> str:
 def scaled(ending: str, values: Sequence[Any], signed: bool = False) -> tuple[str, list[str]]:
     """The unit that fits the largest of the numbers, and all of them in it with the same decimals."""
     numbers = [None if value is None else float(value) for value in values]
-    largest = max((abs(n) for n in numbers if n is not None), default=0.0)
+    largest = max((abs(n) for n in numbers if n is not None and isfinite(n)), default=0.0)
     factor, unit = unit_of(ending, largest)
     return unit, [format_number(n, factor, largest, signed) for n in numbers]
 

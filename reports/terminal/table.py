@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ...console import tell, terminal_width, visible
+from ...console import put_lines, tell, terminal_width, visible
 from ..tables.units import Column, keep_begin, keep_end, of_values
 
 _PIPE_WIDTH = 120
@@ -61,20 +61,18 @@ def print_columns(columns: list[Column], below: list[list[str]] | None = None) -
     """
     wide = width()
     fitting = _fit(columns, wide)
-    console = Console(width=wide, highlight=False)
     header, *lines = _lines(columns[: len(fitting)], fitting)
-    _print(console, Text(header, style="bold"))
+    # the header alone: rich takes long for a line
+    Console(width=wide, highlight=False).print(Text(header, style="bold"), no_wrap=True, overflow="ignore", crop=False)
+    printed = []
     for number, line in enumerate(lines):
-        _print(console, Text(line))
+        printed.append(line)
         said = below[number - 1] if below and number else []
         for sentence in [text for text in below[number] if text not in said] if below else []:
-            for piece in textwrap.wrap(sentence, wide - 4, break_on_hyphens=False):
-                _print(console, Text(f"    {piece}"))
+            printed += [f"    {piece}" for piece in textwrap.wrap(sentence, wide - 4, break_on_hyphens=False)]
+    if printed:
+        put_lines("\n".join(printed))
     return len(columns) - len(fitting)
-
-
-def _print(console: Console, line: Text) -> None:
-    console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _fit(columns: list[Column], wide: int) -> list[int]:

@@ -24,7 +24,7 @@ counted as (
     select source_id, 'holds', 'GPU operations: ' || kind, count(*) from gpu_op group by all
     union all
     select source_id, 'missing', 'launching calls of GPU operations', count(*) from gpu_op
-    where api_call_id is null
+    where api_call_id is null and name_id not in (select name_id from name where moves_pages(text))
     group by all
     union all
     select source_id, 'holds', 'memory events', count(*) from memory_event group by all

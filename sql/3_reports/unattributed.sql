@@ -5,8 +5,8 @@
 -- than any recorded call was launched before the recording began.
 --
 -- columns:
---   cause         varchar   'launched before the window', 'launch not in the file' (trimmed or dropped) or 'no range
---         open'
+--   cause         varchar   'launched before the window', 'launch not in the file' (trimmed or dropped), 'no range
+--         open' or 'pages moved on demand' (managed memory, which no call moves)
 --   kernel_cnt    bigint    kernels
 --   kernel_ns     bigint    their summed duration
 --   kernel_frac   double    kernel_ns as a fraction of all kernel time of the input
@@ -30,6 +30,7 @@ caused as (
         gpu_op.*,
         case
             when gpu_op.api_call_id is not null then 'no range open'
+            when gpu_op.name_id in (select name_id from name where moves_pages(text)) then 'pages moved on demand'
             when gpu_op.correlation_id < first_call.correlation_id or gpu_op.start_ns < first_call.start_ns
                 then 'launched before the window'
             else 'launch not in the file'

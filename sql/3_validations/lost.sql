@@ -5,7 +5,7 @@
 select
     source_id,
     'warning' as severity,
-    1 as problem_cnt,
+    coalesce(try_cast(value as bigint), 1) as problem_cnt,
     item || ': ' || value as example
 from source_fact
 where section = 'lost'

@@ -45,7 +45,7 @@
 --   is_lead      boolean   whether it lies before the device's first work
 
 with
-managed as (select name_id from name where contains(text, 'Unified Memory')),
+managed as (select name_id from name where moves_pages(text)),
 with_input as (
     select
         gap.*,

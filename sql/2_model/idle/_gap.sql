@@ -44,7 +44,7 @@ measured as materialized (
         gpu_op.kind = 'kernel' as is_kernel,
         gap.end_ns - gpu_op.launch_start_ns as underway_ns,
         gpu_op.launch_start_ns is null
-        and gpu_op.name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_touched,
+        and gpu_op.name_id in (select name_id from name where moves_pages(text)) as is_touched,
         coalesce(
             if(
                 gpu_op.launch_start_ns >= gap.start_ns,

@@ -68,6 +68,16 @@ told as (
         on launch.source_id = place.source_id and launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
     where place.rule = 'long_dependency' and coalesce(launch.start_ns < event.start_ns, true)
 ),
+-- launches in the longest gap whose work is not in the file
+dropped as (
+    select place.rule, place.ended_by, count(*) as dropped_cnt
+    from place
+    join gpu_op as op on op.gpu_op_id = place.ended_by
+    join _dropped_launch as lost
+        on lost.source_id = place.source_id
+        and lost.start_ns between op.start_ns - place.longest_ns and op.start_ns
+    group by all
+),
 -- where input is read within steps nothing says that it is read between them
 reading as (
     select distinct data.source_id
@@ -137,6 +147,9 @@ select
     )
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case
+        when dropped.dropped_cnt is not null
+            then format('; {} not in the file', if(dropped.dropped_cnt = 1, 'a kernel was launched in it that is',
+                format('{:,} kernels were launched in it that are', dropped.dropped_cnt)))
         when launching.text is not null and not coalesce(cpu.is_launching_alone, false)
             then '; in it the CPU is in ' || launching.text || ' itself'
         when cpu.is_called and cpu.cpu_in is distinct from cpu.longest_in or cpu.is_in_system and cpu.cpu_in is distinct from cpu.longest_in
@@ -150,6 +163,9 @@ select
     || if(sampled.said is null or launching.text is not null or cpu.is_called or cpu.is_in_system or cpu.cpu_kind = 'call'
         or cpu.os_kind is not null, '', '; ' || sampled.said) as evidence,
     coalesce(ddp_advice(long.source_id, long.place), case
+        when dropped.dropped_cnt is not null
+            then 'The GPU may have worked there: the recorder dropped that work, or the calls failed (validate). Record a shorter part '
+                || 'again.'
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
             then 'A communicator is made or given up there, which is paid once: start recording after the warm steps.'
         when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone
@@ -244,6 +260,7 @@ join _short_name as short on short.source_id = op.source_id and short.name_id = 
 left join memory_operation as moved on moved.gpu_op_id = op.gpu_op_id
 left join name as launching on launching.name_id = long.launching_id
 left join readying on readying.api_call_id = op.api_call_id
+left join dropped on dropped.ended_by = long.ended_by and dropped.rule = long.rule
 left join told on told.ended_by = long.ended_by and told.rule = long.rule
 left join _place_sample as sampled
     on sampled.source_id = long.source_id

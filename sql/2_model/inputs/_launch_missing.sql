@@ -21,7 +21,7 @@ counted as (
         coalesce(max(start_ns) filter (api_call_id is null) <= min(start_ns) filter (api_call_id is not null), true) as are_before
     from gpu_op
     semi join (select distinct source_id from api_call) as calling using (source_id)
-    where name_id not in (select name_id from name where contains(text, 'Unified Memory'))
+    where name_id not in (select name_id from name where moves_pages(text))
     group by source_id, process_id
 )
 select

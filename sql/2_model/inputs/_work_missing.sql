@@ -29,10 +29,7 @@ join thread using (source_id, thread_id)
 join last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
 left join capture using (source_id)
 where not call.is_duplicate
-    and call.name_id in (
-        select name_id from name
-        where regexp_matches(text, '^(cu|cuda|hip)(Module|Ext|ExtModule)?Launch(Cooperative)?Kernel')
-    )
+    and call.name_id in (select name_id from name where launches_kernels(text))
     and coalesce(capture.end_ns <= last.start_ns, true)
 group by call.source_id
 having missing_cnt >= 10 and 100 * missing_cnt >= launch_cnt

@@ -29,5 +29,5 @@ select
     name_id,
     kind = 'kernel' as is_kernel,
     api_call_id is null
-    and name_id in (select name_id from name where contains(text, 'Unified Memory')) as is_page
+    and name_id in (select name_id from name where moves_pages(text)) as is_page
 from gpu_op
