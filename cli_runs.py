@@ -321,7 +321,7 @@ def _report_sweep(output: Path, is_of_memory: bool) -> None:
     rows = sweeps.rows(output)
     files.write_rows(rows, output / sweeps.RESULTS)
     sweep_page.write(output, rows, output / sweeps.PAGE)
-    sweep_text.show(rows, is_of_memory=is_of_memory)
+    sweep_text.show(rows, is_of_memory=is_of_memory, searched=rundir.read_sweep(output).get("searched"))
     console.put(f"wrote {output / sweeps.RESULTS} and {output / sweeps.PAGE}")
 
 

@@ -10,11 +10,11 @@ import math
 import os
 import re
 import shutil
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from . import unfinished
 from .errors import InputError, OutputError, UsageError
 from .small_files import parse_json, read_text
 
@@ -106,7 +106,11 @@ class RunDirectory:
             raise UsageError(
                 f"{path} is not a run directory, so {words[1]} does not replace it; choose another {words[0]}"
             )
-        self.partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+        if (path / SWEEP).is_file():
+            raise UsageError(
+                f"{path} holds the runs of a sweep, so {words[1]} does not replace it; choose another {words[0]}"
+            )
+        self.partial = unfinished.beside(path)
         try:
             (self.partial / LOGS).mkdir(parents=True)
         except OSError as error:
@@ -121,7 +125,16 @@ class RunDirectory:
             raise OutputError(f"cannot write {name} of {self.path}: {error.strerror}") from error
 
     def finish(self, manifest: dict[str, Any]) -> None:
-        """List the files in the manifest, write it, and give the directory its name."""
+        """List the files in the manifest, write it, and give the directory its name.
+
+        Raises OutputError, which says where the run lies when that fails.
+        """
+        try:
+            self._finish(manifest)
+        except OutputError as error:
+            raise OutputError(f"{error}; what there is of the run lies in {self.partial}") from error
+
+    def _finish(self, manifest: dict[str, Any]) -> None:
         files = sorted(p for p in self.partial.rglob("*") if p.is_file())
         described = {p.relative_to(self.partial).as_posix(): _describe(p) for p in files}
         self.write_json(MANIFEST, {"format": FORMAT, **manifest, "files": described})
@@ -134,9 +147,7 @@ class RunDirectory:
             else:
                 self.partial.rename(self.path)
         except OSError as error:
-            raise OutputError(
-                f"cannot give the run its name {self.path}: {error.strerror}; it lies in {self.partial}"
-            ) from error
+            raise OutputError(f"cannot give the run its name {self.path}: {error.strerror}") from error
 
     def discard(self) -> None:
         """Remove the hidden directory, if it is still there."""

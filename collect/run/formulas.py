@@ -32,7 +32,11 @@ class Arithmetic:
     adapter: dict[str, int]  # the same, of each adapter
     adapter_frozen: dict[str, int]  # in an adapter's products with weights that get no gradient
     attention: int  # of scores and weighted values, for each token that a token looks at
-    recomputed: float  # share of the forward that checkpointing runs again
+    head: int = 0  # of frozen and trained those of the head, which no layer has
+    layers_again: bool = (
+        False  # whether checkpointing runs the layers' forward again, with their adapters and attention
+    )
+    head_again: bool = False  # whether the loss computes the head's products again
     looked_at_frac: float = 0.5  # of a sequence that a token looks at on average: in a causal model half
 
     def of(self, tokens: int, looked_at: float, adapter: str | None, *, with_recomputed: bool = True) -> float:
@@ -45,5 +49,5 @@ class Arithmetic:
         trained = self.trained + self.adapter.get(adapter or "", 0)
         forward = frozen + trained + self.attention * looked_at
         backward = frozen + 2 * trained + 2 * self.attention * looked_at
-        again = self.recomputed * forward if with_recomputed else 0.0
-        return tokens * (forward + backward + again)
+        again = (forward - self.head if self.layers_again else 0) + (self.head if self.head_again else 0)
+        return tokens * (forward + backward + (again if with_recomputed else 0))

@@ -41,13 +41,13 @@ def arithmetic(
     width = heads * (getattr(config, "head_dim", None) or getattr(config, "hidden_size", 0) // max(heads, 1))
     head = sum(2 * m.in_features * m.out_features for n, m in model.named_modules()
                if isinstance(m, nn.Linear) and n.rsplit(".", 1)[-1] in HEADS)  # fmt: skip
-    body = frozen + trained - head
-    again = (0 if checkpointing == "none" else body) + (0 if loss == "full" else head)
-    share = again / max(frozen + trained, 1)
     own = {name: part for name, (_, part) in adapters.items()}
     own_frozen = {name: part for name, (part, _) in adapters.items() if part}
     sees_all = any(getattr(m, "is_causal", None) is False for m in model.modules())
-    return Arithmetic(frozen, trained, own, own_frozen, 4 * width * layers, share, 1.0 if sees_all else 0.5)
+    return Arithmetic(
+        frozen, trained, own, own_frozen, 4 * width * layers, head, checkpointing != "none", loss != "full",
+        1.0 if sees_all else 0.5,
+    )  # fmt: skip
 
 
 def peak_flop_s(device: torch.device, dtype: torch.dtype) -> float | None:

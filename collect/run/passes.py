@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from ...errors import Interrupted, RunError
+from ...errors import Interrupted, OutputError, RunError
 from ...progress import Progress, Silent
 from ...vocabulary import PASSES
 from ..processes import provenance
@@ -77,7 +77,13 @@ def into_directory(
         interrupt = error
     finally:
         about = {"status": passes.status, "message": passes.message, "passes": passes.states}
-        manifest = about | describe(directory, passes)
+        try:
+            manifest = about | describe(directory, passes)
+        except OSError as error:  # a full disk, most of all
+            raise OutputError(
+                f"cannot write the run {path}: {error.strerror or error}; make room, or another -o; what there is of "
+                f"it lies in {directory.partial}"
+            ) from error
         directory.finish(manifest)
     if interrupt is not None:
         is_measured = bool(rundir.traces(path)) or (path / rundir.STEPS).is_file()

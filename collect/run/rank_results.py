@@ -66,14 +66,10 @@ def _arithmetic(spec: RunSpec, parts: list[Result]) -> Result:
     adapters: Counter[str] = Counter()
     for part in parts:
         adapters.update(part["adapter"])
-    products = sum(part["frozen"] + part["trained"] for part in parts)
-    again = sum(part["recomputed"] * (part["frozen"] + part["trained"]) for part in parts)
     return {
         **first,
-        "frozen": sum(part["frozen"] for part in parts),
-        "trained": sum(part["trained"] for part in parts),
+        **{what: sum(part[what] for part in parts) for what in ("frozen", "trained", "head")},
         "adapter": dict(adapters),
-        "recomputed": again / max(products, 1),
         "peak_flop_s": peak,
     }
 

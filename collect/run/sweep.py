@@ -270,6 +270,9 @@ class _Sweep:
         self.names: list[str] = []
         self.failed: dict[str, str] = {}  # by name, and why
         self.about = {"axes": what.axes, "settings": what.settings}
+        self.searched = what.searched
+        if (folder / rundir.MANIFEST).exists():
+            raise UsageError(f"{folder} is the run directory of one run; choose another -o")
         if (folder / rundir.SWEEP).exists():
             known = rundir.read_sweep(folder)
             if {k: known.get(k) for k in self.about} != self.about:
@@ -295,7 +298,8 @@ class _Sweep:
         return status
 
     def _write(self) -> None:
-        text = json.dumps({"format": rundir.FORMAT, **self.about, "cells": self.names}, indent=2)
+        searched = {"searched": self.searched} if self.searched else {}
+        text = json.dumps({"format": rundir.FORMAT, **self.about, **searched, "cells": self.names}, indent=2)
         (self.folder / rundir.SWEEP).write_text(text + "\n", encoding="utf-8")
 
 

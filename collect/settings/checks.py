@@ -156,7 +156,7 @@ def _check_unused(spec: "RunSpec") -> None:
         refuse(("lengths",), "is for synthetic data; those of --data are as they are")
     else:
         refuse(("train_on",), "is for --data; synthetic sequences have no answers")
-        if spec.lengths == "fixed":
+        if spec.lengths == "fixed" and not spec.batch:
             refuse(("packing",), "with sequences of fixed length: each fills a row; use --lengths or --data")
     if not {"torch", "memory"} & set(spec.profiler):
         refuse(_ONLY_TORCH, f"is a setting of torch.profiler; --profiler {','.join(spec.profiler)} does not run it")

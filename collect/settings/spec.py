@@ -313,7 +313,7 @@ class RunSpec:
             )
         if self.compile == "inductor" and not self.is_compiled:
             found.append("--compile inductor is left out for a quantized base; --force-compile keeps it")
-        if self.compile == "inductor" and self.range_depth not in ("step", "phase"):
+        if self.is_compiled and self.compile == "inductor" and self.range_depth not in ("step", "phase"):
             found.append("compiled graphs have no ranges of modules, only of phases")
         if self.cuda_graph and self.warmup < _STEPS_TO_RECORD:
             found.append(

@@ -82,7 +82,8 @@ def late(streams: dict[str, Any], delay_ms: int) -> dict[str, Batches]:
 class Loaded:
     """What a micro step trains: rows of one or more adapters as one batch, on the CPU.
 
-    `tokens` are those of each adapter's whole batch; `rows` those of it that this process computes, and `shares` how
+    `tokens` are those of each adapter's whole batch, (computed, non-padding, trained), with the padding that it gets
+    beside longer ones; `rows` those of it that this process computes, and `shares` how
     much of its losses: all, unless it shares the batch with others.
     """
 
@@ -104,8 +105,10 @@ def load(streams: Mapping[str, Batches], adapters: Sequence[str], own: Own = lam
     start = time.perf_counter_ns()
     batches = [streams[name].next() for name in adapters]
     parts = [own(batch) for batch in batches]
+    union = joined(parts)
+    tokens = tuple((batch.rows * union.input_ids.shape[1], *batch.tokens()[1:]) for batch in batches)
     return Loaded(
-        tuple(adapters), joined(parts), tuple(batch.tokens() for batch in batches), tuple(part.rows for part in parts),
+        tuple(adapters), union, tokens, tuple(part.rows for part in parts),
         tuple(_share(part, batch) for part, batch in zip(parts, batches, strict=True)),
         sum(batch.rows for batch in batches), time.perf_counter_ns() - start,
     )  # fmt: skip

@@ -71,7 +71,7 @@ class Piece:
     loaded: Loaded
 
     def tokens(self) -> dict[str, tuple[int, int, int]]:
-        """Tokens of each adapter: computed without the union's padding, non-padding, trained."""
+        """Tokens of each adapter: computed with the union's padding, non-padding, trained."""
         return {a.name: counts for a, counts in zip(self.adapters, self.loaded.tokens, strict=True)}
 
 

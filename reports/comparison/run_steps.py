@@ -4,6 +4,7 @@ import csv
 import io
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,33 @@ from .noise import LEAST_STEPS, Sample
 from .spread import FEW_STEPS, Spread
 
 TIMING = "timing"
-_RATE = ("tokens_per_s", "computed")
+# Padding is no work: the same sequences are as many tokens however they are put together.
+_RATES = (("tokens_per_s", "non_padding"), ("tokens_per_s", "computed"))
 _SAME_WORK = 0.01  # steps of so nearly as many tokens are set side by side
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run's steps compute: tokens of a step in the mean, None where not known, and tokens/s."""
+    """What a run's steps train: tokens of a step in the mean, None where not known, and tokens/s, without padding where
+    all that are compared say how much there is.
+    """
 
     tokens: float | None
     rate: float
 
     @classmethod
-    def of(cls, summary: dict[str, Any]) -> "Work":
-        """What the timing pass measured."""
-        rate, mean_ns = rundir.number_at(summary, *_RATE), rundir.number_at(summary, "step_wall_ns", "mean")
-        return cls(None if rate is None or mean_ns is None else rate * mean_ns / 1e9, rate or 0.0)
+    def of(cls, summaries: Sequence[dict[str, Any]]) -> "list[Work]":
+        """What the timing passes of runs measured."""
+        is_known = [all(rundir.number_at(summary, *path) for summary in summaries) for path in _RATES]
+        path = next((path for path, known in zip(_RATES, is_known, strict=True) if known), _RATES[-1])
+        found = []
+        for summary in summaries:
+            rate, mean_ns = rundir.number_at(summary, *path), rundir.number_at(summary, "step_wall_ns", "mean")
+            found.append(cls(None if rate is None or mean_ns is None else rate * mean_ns / 1e9, rate or 0.0))
+        return found
 
     def is_unlike(self, other: "Work") -> bool:
-        """Whether a step of the other one computes more or fewer tokens."""
+        """Whether a step of the other one trains more or fewer tokens."""
         return bool(self.tokens and other.tokens and abs(other.tokens / self.tokens - 1) > _SAME_WORK)
 
 
@@ -82,15 +91,16 @@ def by_tokens(path: Path) -> dict[int, list[int]]:
 
 
 def _steps(path: Path, side_by_side: bool) -> list[Sample]:
-    """How many tokens each step of the timing pass computed, and how long it took; empty where nothing says.
+    """How many tokens each step of the timing pass trained, and how long it took; empty where nothing says.
 
-    A task of several adapters has a row for each, which begin at once and last as long.
+    Without padding, where that is known: steps of several runs are set side by side by it. A task of several adapters
+    has a row for each, which begin at once and last as long.
     """
     tasks: dict[str, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
     try:
         for row in csv.DictReader(io.StringIO(read_text(path / rundir.STEPS))):
             if row.get("pass") == TIMING and not row.get("rank"):
-                tokens = int(row.get("computed_token_cnt") or 0)
+                tokens = int(row.get("token_cnt") or row.get("computed_token_cnt") or 0)
                 tasks[row["step"]][row["start_ns"], row["adapter"]] = tokens, int(row["wall_ns"])
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
         return []

@@ -11,7 +11,7 @@ from .run_steps import Work, of_summary
 from .spread import Spread, are_alike
 
 ABOUT = "what the runs measured"
-STEP, TOKENS = "step, median", "tokens computed"
+STEP, TOKENS, REAL_TOKENS = "step, median", "tokens computed", "tokens without padding"
 
 # What people compare, in the order in which they ask: name, path into summary.json, unit as names of columns have it.
 _MEASURES = (
@@ -19,7 +19,7 @@ _MEASURES = (
     ("step, p95", ("step_wall_ns", "p95"), "ns"),
     ("step of one adapter, median", ("task_step_wall_ns", "p50"), "ns"),
     (TOKENS, ("tokens_per_s", "computed"), "1/s"),
-    ("tokens without padding", ("tokens_per_s", "non_padding"), "1/s"),
+    (REAL_TOKENS, ("tokens_per_s", "non_padding"), "1/s"),
     ("arithmetic", ("flop_per_s",), "flop/s"),
     ("MFU", ("mfu_frac",), "frac"),
     ("matrix products a step", ("matrix_products_per_step",), "cnt"),
@@ -30,14 +30,14 @@ _MEASURES = (
     ("cost of ranges", ("overhead_frac", "ranges"), "frac"),
 )
 # Those that spread as the steps do.
-_OF_STEPS = (STEP, "step of one adapter, median", TOKENS, "tokens without padding", "arithmetic")
+_OF_STEPS = (STEP, "step of one adapter, median", TOKENS, REAL_TOKENS, "arithmetic")
 # Those that say nothing where steps have other numbers of tokens.
 _OF_A_STEP = (STEP, "step, p95", "matrix products a step", "kernel launches a step")
 _NO_SETTINGS = ("run_id", "profiler", "timeout_s", "tensorboard", "wandb", "wandb_project", "wandb_mode")
 _MOST_SETTINGS = 4
 # What --fail-above looks at: of these more is worse, of the others less.
 _WORSE_WHEN_MORE = (STEP, "kernel launches a step", "peak allocated", "peak resident")
-_WORSE_WHEN_LESS = (TOKENS,)
+_WORSE_WHEN_LESS = (REAL_TOKENS, TOKENS)  # the first that both runs say
 
 
 def compare(directories: list[Path]) -> Compared:
@@ -49,7 +49,7 @@ def compare(directories: list[Path]) -> Compared:
     summaries = [rundir.read_summary(d) for d in directories]
     steps = [of_summary(d, s) for d, s in zip(directories, summaries, strict=True)]
     columns = names(directories)
-    work = [Work.of(summary) for summary in summaries]
+    work = Work.of(summaries)
     other_work = [number for number, own in enumerate(work) if work[0].is_unlike(own)]
     rows = []
     for title, path, unit in _MEASURES:
@@ -132,11 +132,13 @@ def check(compared: Compared, limit: float) -> list[str]:
     Returns what got worse by more and is not counted, because steps differ among themselves as much.
     """
     base, notes = compared.names[0], []
-    for row in compared.rows:
-        title, first = row["measure"], row[base]
+    rows = {row["measure"]: row for row in compared.rows}
+    for title, row in rows.items():
+        first = row[base]
         for name in compared.names[1:]:
             value = row[name]
-            if title not in _WORSE_WHEN_MORE + _WORSE_WHEN_LESS:
+            less = next((t for t in _WORSE_WHEN_LESS if t in rows and rows[t][base] and rows[t][name]), TOKENS)
+            if title not in (*_WORSE_WHEN_MORE, less):
                 continue
             if row[f"{name} is"] == NOT_MEASURED:
                 notes.append(f"{title} was not measured in {name if value is None else base}: not judged")

@@ -8,6 +8,7 @@ from typing import Any
 from ... import rundir
 from ..answer.step_text import is_uneven
 from ..comparison import noise, run_steps
+from ..comparison.spread import FEW_STEPS
 from ..tables.units import said_ns
 from . import rank_text
 
@@ -62,10 +63,8 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     elif is_apart and (waited := _burst(summary)):
         yield waited
     elif is_apart:
-        yield (
-            f"the middle half of the steps spans {width:.0%} of their median: times and costs say little; "
-            "is the machine busy? Collect again"
-        )
+        which = "the middle half of the steps spans" if steps and steps.step_cnt >= FEW_STEPS else "the steps span"
+        yield f"{which} {width:.0%} of their median: times and costs say little; is the machine busy? Collect again"
     if known:
         yield f"cost on top of a step: {', '.join(f'{name} {_said(cost, width)}' for name, cost in known.items())}"
     heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]

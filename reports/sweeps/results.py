@@ -16,7 +16,8 @@ _MEASURED = (
     ("step_ns", rundir.STEP_MEDIAN),
     ("step_p95_ns", ("step_wall_ns", "p95")),
     ("task_step_ns", ("task_step_wall_ns", "p50")),
-    ("token_per_s", ("tokens_per_s", "computed")),
+    ("token_per_s", ("tokens_per_s", "non_padding")),
+    ("computed_token_per_s", ("tokens_per_s", "computed")),
     ("mfu_frac", ("mfu_frac",)),
     ("validation_accuracy_frac", ("validation", "accuracy_frac")),
     ("matrix_product_cnt", ("matrix_products_per_step",)),
@@ -35,6 +36,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
     `execution_ns` is the time in which the GPU was busy in a step of one adapter, from the run's trace; `launch_ns` the
     rest of `task_step_ns` (the BatchLoRA paper's kernel launch time: training time less kernel execution time);
+    `token_per_s` leaves padding out, `computed_token_per_s` does not;
     `step_spread_frac` is the distance between the quartiles of a run's steps (of fewer than five between the extremes)
     as a fraction of their median, `step_error_frac` how far off a token's time may be, the standard error of its middle
     over `step_cnt` steps as a fraction of it. Raises InputError for a folder that is no sweep.
@@ -51,6 +53,7 @@ def _row(run: Path, axes: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {name: _shown(spec, name) for name in axes}
     row["status"] = manifest["status"]
     row |= {name: rundir.number_at(summary, *path) for name, path in _MEASURED}
+    row["token_per_s"] = row["token_per_s"] or row["computed_token_per_s"]  # of a script whose padding nobody knows
     steps = run_steps.of_summary(run, summary)
     row[_SPREAD] = None if steps is None else steps.frac
     row[_COUNT] = len(steps.samples) or None if steps else None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ... import rundir
 from ...console import put_lines
 from ..tables import units
 from ..terminal import table
@@ -17,8 +18,11 @@ _AS_LOW = 1.01
 _NAMED = 4  # runs that are as fast as the fastest: more are counted
 
 
-def show(rows: list[Row], is_of_memory: bool = False) -> None:
-    """Print what was measured of each run, and the fastest; of a sweep of memory the one with the lowest peak."""
+def show(rows: list[Row], is_of_memory: bool = False, searched: str | None = None) -> None:
+    """Print what was measured of each run, and the fastest; of a sweep of memory the one with the lowest peak.
+
+    searched: the axis along which the largest value that fits was looked for (--until-oom), which is said first.
+    """
     axes = sweeps.axes_of(rows[0])
     peak = next((name for name in _PEAKS if any(row[name] for row in rows)), None)
     status = ["status"] if any(row["status"] != "ok" for row in rows) or not axes else []
@@ -26,8 +30,25 @@ def show(rows: list[Row], is_of_memory: bool = False) -> None:
     # a thousandth of a token is nothing that was measured
     whole = [row | {"token_per_s": row["token_per_s"] and round(row["token_per_s"])} for row in rows]
     table.show(whole, [*axes, *status, *measured], sweeps.RESULTS)
-    if said := "\n".join(wrapped(_lowest(rows, peak) if is_of_memory else _fastest(rows))):
+    found = [*_fitting(rows, searched), *(_lowest(rows, peak) if is_of_memory else _fastest(rows))]
+    if said := "\n".join(wrapped(found)):
         put_lines(said)
+
+
+def _fitting(rows: list[Row], searched: str | None) -> Iterator[str]:
+    """The largest value that fits, of each combination of the other axes."""
+    if searched is None:
+        return
+    others = [axis for axis in sweeps.axes_of(rows[0]) if axis != searched]
+    of_each: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        of_each.setdefault(tuple(row[axis] for axis in others), []).append(row)
+    for values, own in of_each.items():
+        of = "".join(f", {axis} {value}" for axis, value in zip(others, values, strict=True))
+        fits = [int(row[searched]) for row in own if row["status"] == rundir.OK]
+        too_large = [int(row[searched]) for row in own if row["status"] == rundir.OOM]
+        until = f"memory ran out at {min(too_large):,}" if too_large else "memory did not run out, so more may fit"
+        yield f"most that fits: {searched} {max(fits):,}{of}; {until}" if fits else f"nothing fits{of}; {until}"
 
 
 def _lowest(rows: list[Row], peak: str | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ select
             then 'Work after a function of the CPU that stands in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
                 || 'that has run: keep it short, put it into a stream of its own, or leave its work to a thread that waits for an '
                 || 'event.'
-        when long.is_launching then long.what_to_do
+        when long.is_launching or long.is_lacking then long.what_to_do
         when alone.source_id is not null
             then 'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
                 || 'nothing recorded works that it could wait for, so the driver held it back. Windows submits launches in batches: '

@@ -166,6 +166,14 @@ def test_a_step_that_the_recording_ended_in_is_none_where_others_are_whole(
         assert database.rows("select count(*) from step_summary") == [(count,)]
 
 
+def test_turns_of_a_step_are_cold_together(trace: Callable[..., Database]) -> None:
+    """The first of two adapters pays for all that is new; the step is long, though its second turn is not."""
+    database = trace(lambda number: [(f"step {number // 2}", 0, 900 if number == 0 else 200)])
+    assert database.rows("select is_cold from _warm_step order by start_ns") == [
+        (n < 2,) for n in range(len(lengths(database)))
+    ]
+
+
 def test_adapters_in_turn_follow_one_another(trace: Callable[..., Database]) -> None:
     database = trace(lambda number: [(f"step {number // 2}", 0, 600)])
     assert lengths(database) == [(1000, 600, 400)] * 5 + [(600, 600, None)]

@@ -226,6 +226,33 @@ def test_a_dry_run_says_what_all_runs_have_in_common(run_command: Any) -> None:
         assert f"{name} ({sweep.PRESETS[name][0]['model']}): " in help_
 
 
+def test_the_folder_of_one_run_holds_no_sweep_and_a_run_replaces_none(tmp_path: Path) -> None:
+    plan = sweep.plan({"lora_cnt": "1,2"})
+    one = rundir.RunDirectory(tmp_path / "one", False)
+    one.finish({"status": rundir.OK, "message": None})
+    with pytest.raises(UsageError, match="is the run directory of one run"):
+        sweep.run(plan, tmp_path / "one", runner=Runner())
+    sweep.run(plan, tmp_path / "all", runner=Runner())
+    (tmp_path / "all" / rundir.MANIFEST).write_text("{}")  # as a version before this one left it
+    with pytest.raises(UsageError, match="holds the runs of a sweep, so --force does not replace it"):
+        rundir.RunDirectory(tmp_path / "all", True)
+    assert (tmp_path / "all" / "lora-cnt=2" / rundir.SUMMARY).is_file()
+
+
+@pytest.mark.parametrize(("values", "said"), [
+    ("1..30", "most that fits: lora_cnt 11; memory ran out at 12"),
+    ("1..8", "most that fits: lora_cnt 8; memory did not run out, so more may fit"),
+    ("20", "most that fits: lora_cnt 11; memory ran out at 12"),
+])  # fmt: skip
+def test_what_fits_is_said_first(values: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep.run(sweep.plan({"lora_cnt": values}, "lora_cnt"), tmp_path, runner=Runner())
+    sweep_text.show(sweeps.rows(tmp_path), searched=rundir.read_sweep(tmp_path)["searched"])
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith(("most", "nothing"))) == (
+        said if values != "20" else "nothing fits; memory ran out at 20"
+    )
+
+
 @pytest.mark.parametrize(("other", "is_alike"), [(1.0, True), (1.02, True), (1.3, False)])
 def test_runs_are_told_apart_by_the_times_of_their_steps(other: float, is_alike: bool, tmp_path: Path) -> None:
     """Tokens vary from step to step, and the time with them: only what a token takes counts."""

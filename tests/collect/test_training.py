@@ -1,6 +1,8 @@
 """Methods, modes, quantization and checkpointing, in one process on the CPU; data and dropout."""
 
 import json
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +223,17 @@ def test_arithmetic_is_what_torch_counts(method: str) -> None:
     assert products == ours - saved
 
 
+def test_the_padding_of_the_union_batch_is_that_of_the_shorter_ones() -> None:
+    """All of one pass are as long as its longest sequence, so the tokens of adapters add up to those of the batch."""
+    settings = spec(lora_cnt=3, peft_mode="batch", lengths="lognormal", batch_size=[1, 2, 3], seq_len=32)
+    trainer = Trainer(settings, CPU)
+    for tasks in islice(trainer.iterations(0, 3), 3):
+        for task in tasks:
+            done = trainer.run(task)
+            assert sum(computed for computed, _, _ in done.tokens.values()) == done.computed_cnt
+            assert all(real <= computed for computed, real, _ in done.tokens.values())
+
+
 def test_memory_of_phases_is_read() -> None:
     memory = measure.Memory(CPU)
     with memory.phase("big"):
@@ -230,9 +243,11 @@ def test_memory_of_phases_is_read() -> None:
 
 
 def test_the_models_arithmetic_leaves_recomputation_out() -> None:
-    counted = Arithmetic(10, 0, {"a": 2}, {}, 0, 1.0)
-    assert counted.of(1, 0, "a", with_recomputed=False) == 12 + 10 + 2 * 2
-    assert counted.of(1, 0, "a") == 12 + 10 + 2 * 2 + 12
+    counted = Arithmetic(10, 0, {"a": 2}, {}, 3, head=4, layers_again=True)
+    once = (12 + 3 * 5) + (10 + 2 * 2 + 2 * 3 * 5)
+    assert counted.of(1, 5, "a", with_recomputed=False) == once
+    assert counted.of(1, 5, "a") == once + 12 + 3 * 5 - 4  # adapters and attention lie in the layers, the head does not
+    assert replace(counted, layers_again=False, head_again=True).of(1, 5, "a") == once + 4
 
 
 def test_processes_count_each_adapters_arithmetic_and_the_device_once() -> None:

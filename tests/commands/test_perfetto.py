@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,14 @@ def test_names_stay_names(
     run_command("report", tmp_path / "odd.json", "--perfetto", tmp_path / "x.json")
     text = (tmp_path / "x.json").read_text("ascii")
     assert "\x1b" not in text and any(name in e["name"] for e in json.loads(text)["traceEvents"])
+
+
+def test_it_is_no_trace_that_is_read_again(tmp_path: Path, run_command: Callable[..., Any]) -> None:
+    shutil.copy(ROOT / "fixtures" / "lora-run.sqlite", tmp_path)
+    made = tmp_path / "perfetto.json.gz"
+    run_command("report", tmp_path, "--perfetto", made)
+    assert run_command("query", tmp_path, "select count(*) as n from source", "--json").out.strip() == '[{"n":1}]'
+    assert "give the trace that it was made of" in run_command("summary", made, code=3).err
 
 
 @pytest.mark.parametrize("name", ["x.html", "x.pftrace", "x"])

@@ -134,6 +134,17 @@ def test_of_several_inputs_it_says_what_to_call(tmp_path: Path) -> None:
         assert 'what each is: .view("trace_info")' in repr(opened) and "--report" not in repr(opened)
 
 
+def test_what_was_lost_is_said_in_a_shell_and_on_the_page(tmp_path: Path) -> None:
+    """On the command line stderr says it."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no trace")
+    with lorabench.open(RUN, notes) as opened:
+        assert "lost of notes.txt: the whole file: " in repr(opened)
+        assert [row["input"] for row in opened.summary()["lost"]] == ["notes.txt"]
+        page = opened.report(tmp_path / "x.html").read_text("utf-8")
+    assert "lost of notes.txt" in page
+
+
 @pytest.mark.parametrize("given", [(), ("",), (None,), ([RUN],), (3,)])
 def test_what_is_no_path_is_refused(given: Any) -> None:
     with pytest.raises(UsageError, match="takes paths one after another"):
@@ -184,6 +195,10 @@ def test_a_cell_is_profiled(tmp_path: Path) -> None:
             shell.run_cell_magic("lorabench", "", "1 / 0")
         with pytest.raises(Shown, match="cannot write"):
             shell.run_cell_magic("lorabench", f"-o {tmp_path}/nowhere/x.json", "ran = True")
-        assert "ran" not in shell.user_ns
+        export = tmp_path / "run.sqlite"
+        export.write_text("a capture")
+        with pytest.raises(Shown, match="the trace is JSON"):
+            shell.run_cell_magic("lorabench", f"-o {export}", "ran = True")
+        assert "ran" not in shell.user_ns and export.read_text() == "a capture"
     finally:
         InteractiveShell.clear_instance()

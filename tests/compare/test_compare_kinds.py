@@ -23,7 +23,7 @@ def run_directory(path: Path, steps: list[tuple[int, int]]) -> Path:
     """A run whose timing pass has steps of so many tokens and milliseconds."""
     path.mkdir()
     head = "pass,step,adapter,start_ns,wall_ns,loss,computed_token_cnt,token_cnt,trained_token_cnt"
-    rows = [f"timing,{n},0,{n},{wall * MS},0,{tokens},1,1" for n, (tokens, wall) in enumerate(steps)]
+    rows = [f"timing,{n},0,{n},{wall * MS},0,{tokens},{tokens},1" for n, (tokens, wall) in enumerate(steps)]
     (path / rundir.STEPS).write_text("\n".join([head, *rows, ""]), "utf-8")
     walls = sorted(wall for _, wall in steps)
     mean = sum(walls) / len(walls)
@@ -39,6 +39,20 @@ def run_directory(path: Path, steps: list[tuple[int, int]]) -> Path:
 @pytest.fixture
 def run(run_command: Callable[..., Any]) -> Callable[..., Any]:
     return partial(run_command, "compare")
+
+
+def test_padding_is_no_work(run: Callable[..., Any], tmp_path: Path) -> None:
+    """The same sequences, in one of the runs padded to half as many tokens again."""
+    plain, padded = (run_directory(tmp_path / name, [(1000, 100 + n % 3) for n in range(20)]) for name in "ab")
+    for folder, computed in ((plain, 1.0), (padded, 1.5)):
+        summary = rundir.read_summary(folder)
+        real = summary["tokens_per_s"]["computed"]
+        summary["tokens_per_s"] = {"computed": real * computed, "non_padding": real}
+        (folder / rundir.SUMMARY).write_text(json.dumps(summary), "utf-8")
+    steps = (padded / rundir.STEPS).read_text().replace(",0,1000,1000,", ",0,1500,1000,")
+    (padded / rundir.STEPS).write_text(steps)
+    said = run(plain, padded).out
+    assert said.startswith("no difference") and "other work" not in said
 
 
 def test_of_a_run_that_waits_in_every_other_step_the_mean_counts(run: Callable[..., Any], tmp_path: Path) -> None:

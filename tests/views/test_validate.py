@@ -23,6 +23,7 @@ from lorabench.reports.answer.answer_text import lines
 from lorabench.reports.answer.verdict_text import doubts
 from lorabench.reports.page.page import write as write_page
 from simulated_gpu import Gpu, Training
+from synthetic import MAIN, Call
 
 FIXTURES = ROOT / "fixtures"
 TORCHS = (
@@ -185,6 +186,49 @@ def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     with analyze([trace], tmp_path / "x.duckdb") as database:
         said = " ".join(" ".join(lines(answer(database))).split())
         assert ("the recording ended early" in said) == missing
+
+
+@pytest.mark.parametrize("suffix", ["sqlite", "json"])
+@pytest.mark.first(1)
+def test_kernels_that_are_missing_between_others_are_said(suffix: str, run: Callable[..., Any], tmp_path: Path) -> None:
+    """Their launches are there: the gap is none of the CPU's doing. What a graph captures does not run."""
+    made = Training(kernel=400_000).run(Gpu(is_pinned=True)).timeline
+    kernels = [op for op in made.ops if op.kind == "kernel"]
+    dropped = {id(op) for op in kernels[len(kernels) // 2 : len(kernels) // 2 + 30]}
+    made.ops = [op for op in made.ops if id(op) not in dropped]
+    begin = made.calls[-1].end + 1000
+    captured = [
+        Call(MAIN, begin + 1000 * n, begin + 1000 * n + 900, name, 90_000 + n)
+        for n, name in enumerate(("cudaStreamBeginCapture", *["cudaLaunchKernel"] * 5, "cudaStreamEndCapture"))
+    ]
+    last = Call(MAIN, begin + 9_000, begin + 9_900, "cudaLaunchKernel", 91_000)
+    made.calls += [*captured, last]
+    end = max(begin, *(op.end for op in made.ops))
+    made.ops.append(replace(kernels[-1], start=end + 10_000, end=end + 60_000, correlation=91_000))
+    trace = tmp_path / f"run.{suffix}"
+    (writers.write_nsys if suffix == "sqlite" else writers.write_kineto)(trace, [made])
+    rows = {row["rule"]: row["example"] for row in json.loads(run(trace, "--json").out or "[]")}
+    assert rows["work_dropped"] == f"30 of {len(kernels) + 6} kernel launches have no GPU work, though later ones have"
+    with analyze([trace], tmp_path / "x.duckdb") as database:
+        said = " ".join(" ".join(lines(answer(database))).split())
+        assert f"30 of {len(kernels) + 6} kernel launches have no GPU work, though later ones have" in said
+        found = database.rows("select evidence from finding where advice like 'The GPU may have worked there%'")
+    assert [text for (text,) in found if text.endswith("; 30 kernels were launched for it that are not in the file")]
+
+
+def test_what_a_file_holds_twice_is_said(run: Callable[..., Any], tmp_path: Path) -> None:
+    made = Training(kernel=400_000).run(Gpu(is_pinned=True)).timeline
+    writers.write_nsys(tmp_path / "once.sqlite", [made])
+    again = [op for op in made.ops if op.kind == "kernel"][:7]
+    writers.write_nsys(
+        tmp_path / "twice.sqlite", [replace(made, ops=made.ops + again, calls=made.calls + made.calls[:3])]
+    )
+    said = {
+        name: [row["example"] for row in json.loads(run(tmp_path / name, "--json").out or "[]")
+               if row["rule"] == "recorded_twice"]
+        for name in ("once.sqlite", "twice.sqlite")
+    }  # fmt: skip
+    assert said == {"once.sqlite": [], "twice.sqlite": ["7 GPU operations, 3 calls more than once"]}
 
 
 def test_launches_are_missing_behind_the_last_one_of_their_process(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@
 --   evidence         varchar   how many, how long, and before which work
 --   what_to_do       varchar   what to do, where the CPU is late
 --   is_launching     boolean   whether the CPU is in the call itself that launches what ended the longest
+--   is_lacking       boolean   whether work was launched for the longest gap that is not in the file
 
 with
 place as (
@@ -68,14 +69,25 @@ told as (
         on launch.source_id = place.source_id and launch.thread_id = place.thread_id and launch.start_ns < place.launch_ns
     where place.rule = 'long_dependency' and coalesce(launch.start_ns < event.start_ns, true)
 ),
--- launches in the longest gap whose work is not in the file
-dropped as (
-    select place.rule, place.ended_by, count(*) as dropped_cnt
+-- launches whose work is not in the file and would have run in the longest gap: behind what had begun before it
+lacking as (
+    select place.rule, place.ended_by, place.source_id, op.launch_start_ns, max(before.launch_start_ns) as before_ns
     from place
     join gpu_op as op on op.gpu_op_id = place.ended_by
+    join gpu_op as before
+        on before.source_id = op.source_id
+        and before.process_id is not distinct from op.process_id
+        and before.start_ns < op.start_ns - place.longest_ns
+    where place.source_id in (select source_id from _dropped_launch)
+    group by all
+),
+dropped as (
+    select lacking.rule, lacking.ended_by, count(*) as dropped_cnt
+    from lacking
     join _dropped_launch as lost
-        on lost.source_id = place.source_id
-        and lost.start_ns between op.start_ns - place.longest_ns and op.start_ns
+        on lost.source_id = lacking.source_id
+        and lost.start_ns > lacking.before_ns
+        and lost.start_ns < lacking.launch_start_ns
     group by all
 ),
 -- where input is read within steps nothing says that it is read between them
@@ -148,8 +160,8 @@ select
     || coalesce('; before its launch a stream was told to wait for an event (' || told.api_name || ')', '')
     || case
         when dropped.dropped_cnt is not null
-            then format('; {} not in the file', if(dropped.dropped_cnt = 1, 'a kernel was launched in it that is',
-                format('{:,} kernels were launched in it that are', dropped.dropped_cnt)))
+            then format('; {} not in the file', if(dropped.dropped_cnt = 1, 'a kernel was launched for it that is',
+                format('{:,} kernels were launched for it that are', dropped.dropped_cnt)))
         when launching.text is not null and not coalesce(cpu.is_launching_alone, false)
             then '; in it the CPU is in ' || launching.text || ' itself'
         when cpu.is_called and cpu.cpu_in is distinct from cpu.longest_in or cpu.is_in_system and cpu.cpu_in is distinct from cpu.longest_in
@@ -253,7 +265,8 @@ select
             || if(has_torch(long.source_id), ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
             || if(sampled.module is null, '', ' or sample_summary') || ' say which part.'
     end) as what_to_do,
-    launching.text is not null and not coalesce(cpu.is_launching_alone, false) as is_launching
+    launching.text is not null and not coalesce(cpu.is_launching_alone, false) as is_launching,
+    dropped.dropped_cnt is not null as is_lacking
 from place as long
 join gpu_op as op on op.gpu_op_id = long.ended_by
 join _short_name as short on short.source_id = op.source_id and short.name_id = op.name_id
