@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_CALLED = {"rank": "rank", "change": ".what_if()"}  # options, by which errors call what was given
 
 
 def _in_turn(method: _F) -> _F:
@@ -26,7 +27,10 @@ def _in_turn(method: _F) -> _F:
     @functools.wraps(method)
     def called(self: "Profile", *arguments: Any, **named: Any) -> Any:
         with self._lock:
-            return method(self, *arguments, **named)
+            try:
+                return method(self, *arguments, **named)
+            except UsageError as error:
+                raise UsageError(_in_python(str(error))) from error
 
     return cast(_F, called)
 
@@ -140,7 +144,8 @@ class Profile:
 
 def _in_python(line: str) -> str:
     """A line of the answer with what to call here in the place of options of the command line."""
-    return re.sub(r"--report (\w+)", r'.view("\1")', line.replace("--rank N", "open(…, rank=N)"))
+    said = re.sub(r"--report (\w+)", r'.view("\1")', line.replace("--rank N", "open(…, rank=N)"))
+    return re.sub(r"^--(rank|change) ", lambda found: f"{_CALLED[found[1]]} ", said)
 
 
 def _check_text(method: str, what: str, given: Any) -> None:

@@ -67,6 +67,13 @@ def test_it_predicts(shared: Any) -> None:
 
 
 @pytest.mark.slow
+def test_errors_speak_of_what_was_called(shared: Any) -> None:
+    with pytest.raises(UsageError, match=r"^\.what_if\(\) bad: write one of"):
+        shared.what_if("bad")
+    with lorabench.open(RUN, rank=7) as opened, pytest.raises(UsageError, match=r"^rank 7: no input says which"):
+        opened.summary()
+
+
 def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
     profile.close()
     assert repr(profile) == "<closed: lora-run.sqlite>"
