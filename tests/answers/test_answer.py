@@ -40,6 +40,7 @@ def found(database: Database) -> dict[str, Any]:
     return answer.answer(database)
 
 
+@pytest.mark.first(1)
 def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     database: Database, found: dict[str, Any]
 ) -> None:
@@ -157,6 +158,7 @@ def test_the_first_sentence_is_about_the_largest_part(database: Database, found:
     assert f"{share:.0%}" in said or said.startswith("the CPU sets the pace")
 
 
+@pytest.mark.first(25)
 def test_faster_kernels_save_no_more_than_what_hangs_on_them(database: Database, found: dict[str, Any]) -> None:
     """The critical path against the replay, which knows nothing of it."""
     if not found["parts"] or found["critical_gpu_frac"] is None:
@@ -175,6 +177,7 @@ def test_hiding_communication_saves_no_more_than_if_it_took_no_time(database: Da
     assert saving <= 1.01 * changed["saving_ns"] * changed["step_cnt"] + 0.001 * found["window_ns"]
 
 
+@pytest.mark.first(27)
 def test_a_copy_that_blocks_and_is_exposed_costs_its_time_once(database: Database, found: dict[str, Any]) -> None:
     savings = {row["rule"]: row["saving_ns"] or 0 for row in found["findings"]}
     blocking = sum(savings.get(rule, 0) for rule in ("blocking_copy", "pageable_async_copy"))
@@ -205,6 +208,7 @@ def test_what_to_type_next_can_be_pasted_and_has_an_answer(
         assert database.rows(f"select 1 from {view} limit 1"), view
 
 
+@pytest.mark.first(4)
 def test_two_changes_together_save_no_less_than_one(database: Database, found: dict[str, Any]) -> None:
     if not found["parts"]:
         return
@@ -310,6 +314,7 @@ def test_advice_is_cut_where_the_screen_is_small_alone(run_command: Callable[...
 READ = ROOT / "tests" / "golden" / "answers.txt"
 
 
+@pytest.mark.first(5)
 def test_the_cards_of_the_page_agree_with_it(database: Database, found: dict[str, Any]) -> None:
     """How busy a GPU is, in the same time; launching without what launches wait."""
     shown = {card["what"]: card for card in cards.cards(Source(database, sources.shown(database)), None)}
@@ -424,6 +429,7 @@ def test_a_trace_is_torchs_where_something_in_it_says_so(
     ],
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_who_recorded_nothing_is_told_what_to_record_with(
     head: dict[str, Any], said: str, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

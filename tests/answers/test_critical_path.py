@@ -23,6 +23,7 @@ TRACES = [
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda p: p.name if isinstance(p, Path) else p)
+@pytest.mark.first(1)
 def test_the_rows_of_a_step_add_up_to_its_time(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
     whole = database.rows(

@@ -80,6 +80,8 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("rank", "own", "other"), [(0, 100, 900), (1, 900, 100)])
 @pytest.mark.first(1)
+@pytest.mark.slow
+@pytest.mark.slow
 def test_the_page_of_a_rank_has_the_memory_of_that_rank(
     ranks: Path, rank: int, own: int, other: int, tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_memory_of_ranks_is_compared_by_the_one_that_needs_most(ranks: Path, tmp
 
 @pytest.mark.parametrize("each", quick(3, [2, 3, 7, 1, 4]))
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_elementwise_kernels_of_different_steps_are_no_row(each: int, tmp_path: Path) -> None:
     trace = loop(kernels=(ADD, MUL, ADD, MUL, ADD, MUL, ADD)[:each]).write(tmp_path / "loop.json")
     with opened(trace, db=tmp_path / "loop.duckdb") as database:
@@ -161,7 +164,7 @@ def with_cold_steps(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int],
 
 @pytest.mark.parametrize("by", [None, "kernel", "class", "api"])
 @pytest.mark.parametrize("cold", [4, 9])
-@pytest.mark.first(4)
+@pytest.mark.first(1)
 def test_a_cold_step_changes_no_comparison(
     cold: int, by: str | None, with_cold_steps: Callable[[int], list[Path]]
 ) -> None:
@@ -312,6 +315,7 @@ def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_
 
 @pytest.mark.parametrize("pieces", [1, 4])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_a_fetch_in_which_operators_run_is_one(pieces: int, tmp_path: Path) -> None:
     """A sample is made by operators, four of them a batch."""
     events: list[dict[str, Any]] = []

@@ -103,7 +103,7 @@ def test_a_copy_before_an_operator_with_its_number_is_no_forward(tmp_path: Path)
     "name",
     ["step {}", "ProfilerStep#{}", "## step {} ##", "Iteration: {}", "train_step_{}", "Step {}/100", "iteration{}"],
 )
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_numbered_ranges_are_steps(name: str, trace: Callable[..., Database]) -> None:
     database = trace(lambda number: [(name.format(number + 3), 0, 900)])
     assert steps(database) == [("annotation", number + 3, len(KERNELS)) for number in range(6)]
@@ -142,6 +142,7 @@ def test_what_a_loop_does_between_its_ranges_is_time_of_the_step(trace: Callable
 
 
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 21, 22, 23], [1, 2, 3, 1, 2, 3]], ids=["left out", "a new epoch"])
+@pytest.mark.first(1)
 def test_steps_that_do_not_follow_one_another_have_nothing_between_them(
     numbers: list[int], trace: Callable[..., Database]
 ) -> None:
@@ -151,7 +152,7 @@ def test_steps_that_do_not_follow_one_another_have_nothing_between_them(
 
 
 @pytest.mark.parametrize(("steps", "count"), [(6, 5), (3, 2), (2, 2), (1, 1)])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_a_step_that_the_recording_ended_in_is_none_where_others_are_whole(
     steps: int, count: int, tmp_path: Path
 ) -> None:
@@ -204,7 +205,7 @@ def test_the_lengths_of_steps_add_up(path: Path, database_of: Callable[[Path], D
     "name", ["[pl][profile]run_training_batch", "train_batch_iter", "execute_context_1(88)_generation_0(0)",
              "step[DECODE bs=32]"]
 )  # fmt: skip
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_frameworks_name_their_steps(name: str, trace: Callable[..., Database]) -> None:
     database = trace(lambda _: [(name, 0, 900), ("forward", 10, 300)])
     assert steps(database) == [("framework", number, len(KERNELS)) for number in range(1, 7)]
@@ -362,7 +363,7 @@ def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tm
 
 
 @pytest.mark.parametrize(("phase", "said"), [("backward", "backward"), ("data", "input"), (None, None)])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     phase: str | None, said: str | None, tmp_path: Path
 ) -> None:
@@ -496,7 +497,7 @@ def test_a_step_alone_takes_as_long_as_one_of_many(training: Training, event: in
 
 @pytest.mark.parametrize("around", ["forward pass", "## backward ##", "optimizer.step", "train", "profile", None])
 @pytest.mark.parametrize("layers", [4, 12])
-@pytest.mark.first(10)
+@pytest.mark.first(2)
 def test_layers_of_one_forward_are_no_steps(around: str | None, layers: int, tmp_path: Path) -> None:
     """What repeats within a range that is a phase, and comes once, is a model's layers; within another it is steps."""
     gpu = Gpu(is_pinned=True)
@@ -545,7 +546,7 @@ def with_graphs(path: Path, lengths: list[int], beside: int) -> Path:
         ([2_000_000, 9_000_000] * 4, 0),
     ],
 )
-@pytest.mark.first(9)
+@pytest.mark.first(3)
 def test_a_loop_over_one_graph_is_its_steps(lengths: list[int], count: int, beside: int, tmp_path: Path) -> None:
     """It is too short for a period of names; graphs that are short, or unlike one another, are parts of something."""
     with analyze([with_graphs(tmp_path / "run.sqlite", lengths, beside)], tmp_path / "run.duckdb") as database:

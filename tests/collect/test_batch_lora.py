@@ -113,7 +113,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) 
 
 @pytest.mark.parametrize("quant", ["none", "nf4", "int8"])
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_each_adapter_trains_as_if_it_were_alone(operator: dict[str, Any], quant: str) -> None:
     settings = {**UNEQUAL, "quant": quant}
     found = together(settings, **operator)
@@ -146,7 +146,7 @@ STACKED = {"adapter_storage": "stacked"}
     [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}, {"quant": "nf4"}, {"gradient_checkpointing": "none"}],
     ids=str,
 )
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_stacked_adapters_train_as_if_each_were_alone(shape: dict[str, Any]) -> None:
     settings = {**ALIKE, **shape}
     found = together(settings, **STACKED)
@@ -163,7 +163,7 @@ def test_stacked_adapters_follow_a_schedule_and_learn_at_rates_of_their_own() ->
 
 @pytest.mark.parametrize("operator", [*OPERATORS, pytest.param(STACKED, id="stacked"), None])
 @pytest.mark.parametrize("shape", [{}, {"batch_size": 2, "lengths": "fixed", "grad_accum": 1}], ids=["uneven", "even"])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_under_autocast_adapters_are_multiplied_in_bfloat16_and_their_weights_stay(
     operator: dict[str, Any] | None, shape: dict[str, Any]
 ) -> None:

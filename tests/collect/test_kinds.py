@@ -69,6 +69,7 @@ def test_there_are_thirteen_kinds() -> None:
 
 
 @pytest.mark.parametrize(("kind", "quant"), BITS, ids=str)
+@pytest.mark.first(10)
 def test_a_kind_trains_and_ranges_change_no_bit(kind: str, quant: str) -> None:
     if needed := quants.missing(quant):
         pytest.skip(f"needs {needed}")

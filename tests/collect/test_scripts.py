@@ -81,6 +81,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any,
     yield folder / "run", collect(folder / "run", "--profiler", "timing,torch,nsys", "--", *words, report=True), alone
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_plain_loop_computes_the_same_to_the_bit(plain: tuple[Path, Any, str]) -> None:
     run, done, alone = plain
     assert alone in done.stdout

@@ -78,6 +78,7 @@ LORABENCH = [sys.executable, "-m", "lorabench"]
         ({"parallel": "ddp", "loader_workers": 2}, "--loader-workers 2 was not tried with --parallel"),
     ],
 )
+@pytest.mark.first(50)
 def test_contradictions_are_refused_with_a_sentence(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         from_dict(settings)

@@ -325,6 +325,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_run_leaves_its_reports_beside_it(run: tuple[Path, str]) -> None:
     folder, said = run
     reports = folder.parent / "reports" / "mine"

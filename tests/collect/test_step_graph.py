@@ -97,7 +97,7 @@ def losses(trainer: Trainer, steps: int = 6) -> list[float]:
     [{"peft_mode": "switch"}, {"peft_mode": "batch"}, {"peft_mode": "batch", "adapter_storage": "stacked"}],
     ids=lambda s: "-".join(s.values()),
 )
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 def test_recorded_steps_train_as_others(settings: dict[str, Any], lengths: str) -> None:
     spec = from_dict(TINY | settings | {"lengths": lengths})
     expected = losses(Trainer(spec, CPU, with_ranges=False))

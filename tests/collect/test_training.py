@@ -45,6 +45,7 @@ def losses(settings: Any, steps: int = 2) -> dict[tuple[int, str], float]:
 @pytest.mark.parametrize("checkpointing", ["none", "layer", "attn-mlp"])
 @pytest.mark.parametrize("quant", ["none", "int8", "nf4"])
 @pytest.mark.parametrize("mode", ["seq", "switch", "batch"])
+@pytest.mark.first(5)
 def test_every_mode_trains_the_same_adapters(mode: str, quant: str, checkpointing: str) -> None:
     settings = {"lora_cnt": 2, "quant": quant, "gradient_checkpointing": checkpointing, "lengths": "uniform"}
     found = losses(spec(**settings, peft_mode=mode))

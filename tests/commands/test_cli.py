@@ -94,6 +94,8 @@ def databases(tmp_path: Path) -> set[tuple[str, int]]:
 
 
 @pytest.mark.own_cache
+@pytest.mark.slow
+@pytest.mark.slow
 def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.csv")
     first = databases(tmp_path)
@@ -176,7 +178,7 @@ def test_query_takes_a_views_name_alone(trace: Path, run: Callable) -> None:
 
 
 @pytest.mark.parametrize("command", [("views",), ("--help",), ("query", "run.sqlite", "kernel_summary")])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...], trace: Path) -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     words = [sys.executable, "-m", "lorabench", *command]

@@ -173,7 +173,7 @@ def test_a_rank_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         with lorabench.open(tmp_path / "ranks", rank=rank) as opened:
             assert f"this is rank {rank} of 2" in repr(opened)
     opened = lorabench.open(tmp_path / "ranks", rank=7)
-    with opened, pytest.raises(UsageError, match="--rank 7: the ranks here are 0, 1"):
+    with opened, pytest.raises(UsageError, match="rank 7: the ranks here are 0, 1"):
         opened.summary()
 
 

@@ -34,7 +34,7 @@ def edited(path: Path, *statements: str) -> Path:
 
 @pytest.mark.parametrize("name", ["range_summary", "source", "lorabench", "set_work"])
 @pytest.mark.parametrize("command", ["analyze -o r.csv", "analyze -o all/", "report -o p.html", "validate", "query"])
-@pytest.mark.first(5)
+@pytest.mark.first(2)
 def test_views_of_others_read_no_file(
     theirs: Path, tmp_path: Path, name: str, command: str, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

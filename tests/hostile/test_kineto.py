@@ -143,7 +143,7 @@ WHOLE = json.dumps({"traceEvents": [KERNEL]})
         ],
     ),
 )
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_stands_behind_the_events_is_read_or_reported(
     behind: str, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

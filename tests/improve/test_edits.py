@@ -59,7 +59,7 @@ def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled
 
 
 @pytest.mark.parametrize("waited", [0.0, 0.5, 0.9])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_waits_for_input_is_no_faster_for_another_model(waited: float, tmp_path: Path, run_command: Run) -> None:
     """The fastest step waits for nothing, as with workers; of a usual one the model has but what is not waited."""
     step = SLOW.step_ns()
@@ -186,6 +186,7 @@ def test_a_fused_optimizer_and_a_compiled_model_are_known_by_the_trace_and_not_a
     ("measured", "is_listed"),
     [({}, True), ({"is_16bit": True}, False), ({"cpu_has_bfloat16": False}, False), ({"cpu_has_bfloat16": True}, True)],
 )
+@pytest.mark.first(3)
 def test_16_bits_are_advised_where_they_are_not_used_and_help(
     measured: dict[str, bool], is_listed: bool, tmp_path: Path, run_command: Run
 ) -> None:

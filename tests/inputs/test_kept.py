@@ -50,6 +50,8 @@ def alike(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("what", quick(3, ["capture", "ranks", "snapshot", "nsys", "kineto"]))
 @pytest.mark.first(1)
+@pytest.mark.slow
+@pytest.mark.slow
 def test_other_programs_read_what_lorabench_reads(what: str, kept: Callable[[str], Path]) -> None:
     with opened(kept(what)) as database, plain(kept(what)) as connection:
         for view in PUBLIC:
@@ -71,6 +73,7 @@ def test_what_was_just_made_says_the_same_as_when_it_is_opened_again(
 
 
 @pytest.mark.parametrize("view", PUBLIC, ids=lambda view: view.name)
+@pytest.mark.first(7)
 def test_other_programs_plan_a_view_in_no_time(view: sql.SqlFile, kept: Callable[[str], Path]) -> None:
     """Without tables in the place of views that many others read, the plan of `finding` was never finished."""
     with plain(kept("nsys")) as connection:

@@ -215,6 +215,7 @@ def test_other_file_systems_are_fsspec_s(ranks: Path, tmp_path: Path, run_comman
         remote.find("nothing://x")
 
 
+@pytest.mark.slow
 def test_a_file_url_is_a_path(ranks: Path, tmp_path: Path, run_command: Callable[..., Any]) -> None:
     said = run_command("analyze", f"file://{ranks}/rank*.json", "-o", tmp_path / "job").err
     assert "2 inputs: 2 read" in said

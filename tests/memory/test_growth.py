@@ -113,7 +113,7 @@ def test_what_each_step_leaves_behind_is_found_to_the_byte(
 @given(activations=st.lists(st.integers(1, 60), min_size=6, max_size=12))
 @example(activations=[7, 60, 7, 1, 20, 3, 40, 5, 9])  # of an odd number the median lies between
 @example(activations=[5] * 12)
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_is_kept_once_or_not_at_all_is_no_growth(
     kept: Callable[[int], list[int]], activations: list[int], tmp_path_factory: Any
 ) -> None:

@@ -102,6 +102,7 @@ def test_what_was_live_at_the_peak_is_found(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_totals", [True, False])
+@pytest.mark.first(1)
 def test_without_totals_it_is_said_that_what_was_there_is_not_counted(
     has_totals: bool, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:

@@ -65,7 +65,7 @@ def findings(folder: Path, allocated_by: Any, freed_by: Any, others: Any = ()) -
         (["/lib/python3.12/contextlib.py:1 i", "model.py:4 f"], "/lib/python3.12/contextlib.py:1 i in model.py:4 f"),
     ],
 )  # fmt: skip
-@pytest.mark.first(5)
+@pytest.mark.first(4)
 def test_the_line_of_the_program_is_named_where_a_library_asks_for_memory(
     frames: list[str], place: str, packages: str, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ CACHE = in_files("/me/cache_utils.py update")
     ids=["results", "autocast", "cache"],
 )
 @pytest.mark.parametrize("freed_by", [None, in_files("/me/serve.py <module>")], ids=["never", "loop"])
-@pytest.mark.first(4)
+@pytest.mark.first(3)
 def test_where_nothing_learns_nothing_is_kept_for_a_backward(
     above: Any, says: str, advises: str, freed_by: Any, tmp_path: Path
 ) -> None:

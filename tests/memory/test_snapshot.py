@@ -163,6 +163,7 @@ def test_an_allocation_that_failed_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [CAPTURE, *corpus_params("memory_snapshots/*.pickle")], ids=lambda p: p and p.name)
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_real_snapshots_end_with_what_their_segments_hold(path: Path, tmp_path: Path) -> None:
     snapshot = plain(path)
     blocks = [b for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated"]
@@ -364,6 +365,7 @@ class Runs:
         (lambda whole: gzip.compress(whole)[:200], "not a whole allocator snapshot"),
     ],
 )
+@pytest.mark.first(7)
 def test_a_file_that_is_no_snapshot_is_refused_and_nothing_of_it_runs(
     damage: Callable[[bytes], bytes], says: str, tmp_path: Path, run_command: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +429,7 @@ def kept(freed_by: Any, has_stacks: bool = True) -> dict[str, Any]:
 
 @pytest.mark.parametrize("freed_by", [BACKWARD, [], LOOP], ids=["backward", "engine", "loop"])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_the_forward_keeps_is_activation_whoever_frees_it(
     freed_by: Any, tmp_path: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -524,7 +527,7 @@ BESIDE = {rule: {"before_recording"} for rule in FAULTS} | {
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in sql.in_folder(sql.MEMORY_FINDINGS)])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_each_rule_finds_its_fault_and_nothing_without_it(rule: str, tmp_path: Path) -> None:
     for bad in (True, False):
         made = FAULTS[rule](bad)

@@ -71,6 +71,7 @@ HALF = quick(len(TRACES) // 2, [*TRACES[::2], *TRACES[1::2]])
 
 
 @pytest.mark.parametrize("trace", HALF)
+@pytest.mark.first(1)
 def test_no_section_and_no_column_is_empty(page: Callable, trace: Path) -> None:
     sections, _ = page(trace)
     for section in sections:

@@ -32,6 +32,7 @@ _PAIRS = [
 
 
 @pytest.mark.parametrize(("trace", "report"), _PAIRS)
+@pytest.mark.first(17)
 def test_numbers_equal_nsys_stats(trace: Path, report: str, nsys: str, database_of: Callable[[Path], Database]) -> None:
     _compare(report, trace, trace, nsys, database_of)
 

@@ -79,6 +79,7 @@ def test_all_that_is_fetched_ahead_is_the_input_and_not_all_that_the_cpu_does(tm
 
 
 @pytest.mark.parametrize("fixture", ["lora-run.json.gz", "nvtx-ranges.sqlite"])
+@pytest.mark.first(1)
 def test_beside_a_gpu_too_the_input_is_fetched_or_said_to_be_nowhere(fixture: str, tmp_path: Path) -> None:
     with analyze([FIXTURES / fixture], tmp_path / "x.duckdb") as database:
         standard = database.view("what_if").to_dicts()
@@ -171,6 +172,7 @@ def finding(path: Path, folder: Path) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("turns", "adapters"), [((10, 10, 10, 40), 4), ((10, 40), 2), ((), 0), ((10,), 0)])
+@pytest.mark.first(2)
 def test_adapters_in_turn_are_tried_in_one_pass(turns: tuple[int, ...], adapters: int, tmp_path: Path) -> None:
     program = replace(BEFORE, steps=12, turns=turns)
     with analyze([program.write(tmp_path / "turns.json")], tmp_path / "x.duckdb") as database:
@@ -181,6 +183,7 @@ def test_adapters_in_turn_are_tried_in_one_pass(turns: tuple[int, ...], adapters
 
 
 @pytest.mark.parametrize("micro", [1, 3])
+@pytest.mark.first(1)
 def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) -> None:
     program = replace(BEFORE, micro=micro)
     with analyze([program.write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:

@@ -58,7 +58,7 @@ def in_each_step(name: str, ns: int, steps: int = 8) -> Gpu:
         ("cuLinkComplete", "So long a call makes CUDA or a library ready", "Avoid this call within steps"),
     ],
 )
-@pytest.mark.first(4)
+@pytest.mark.first(1)
 def test_what_takes_a_second_in_every_step_is_not_paid_once(
     name: str, once: str, often: str, steps: int, tmp_path: Path
 ) -> None:
@@ -80,7 +80,7 @@ def test_what_takes_a_second_in_every_step_is_not_paid_once(
         ("cudaMemGetInfo", False, "The driver is asked there"),
     ],
 )
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_a_call_in_each_step_is_advised_on_by_what_it_does(
     name: str, torch: bool, advised: str, tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ def short_gaps(name: str, times: int = 200) -> Gpu:
         ("", "Launch fewer and larger kernels"),
     ],
 )
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_short_gaps_in_which_the_cpu_is_in_a_call_are_not_for_fewer_kernels(
     name: str, advised: str, tmp_path: Path
 ) -> None:
@@ -157,6 +157,7 @@ def test_gaps_before_small_copies_are_for_fewer_copies(
 
 
 @pytest.mark.parametrize(("count", "advised"), [(30, "Send more at once"), (0, "Launch fewer and larger")])
+@pytest.mark.first(1)
 def test_gaps_before_many_small_collectives_are_for_buckets(count: int, advised: str, tmp_path: Path) -> None:
     """A collective of a few us for each gradient, each launched late."""
     gpu = Gpu(is_pinned=True)
@@ -192,6 +193,7 @@ def test_what_graphs_launch_already_needs_fewer_graphs(are_graphs: bool, tmp_pat
         (50, "Streams, events and handles are made once, not in each step", "in it the CPU is in "),
     ],
 )
+@pytest.mark.first(1)
 def test_the_longest_gap_alone_does_not_decide_what_to_do_about_many(
     times: int, advised: str, told: str, tmp_path: Path
 ) -> None:
@@ -247,7 +249,7 @@ def test_one_slow_launch_among_many_gaps_does_not_decide(times: int, tmp_path: P
 
 @pytest.mark.parametrize("kind", ["memcpy", "memset"])
 @pytest.mark.parametrize("is_over", [True, False])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_a_copy_whose_call_takes_the_gap_came_late(kind: str, is_over: bool, tmp_path: Path) -> None:
     """Pinned: the call begins while the GPU works and takes 3 ms, or it is over and the copy waits for something."""
     gpu = Gpu(is_pinned=True)
@@ -299,7 +301,7 @@ def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp
 
 
 @pytest.mark.parametrize("reads", ["within", "between", None])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_lies_between_steps_is_no_input_where_that_is_read_within_them(reads: str | None, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for step in range(12):

@@ -22,6 +22,7 @@ IDS = [f"{pair.name.replace(' ', '-')}-{suffix}" for pair, suffix in IN_SQLITE +
 
 
 @pytest.mark.parametrize(("pair", "suffix"), quick(len(IN_SQLITE) + 2, IN_SQLITE + IN_JSON), ids=IDS)
+@pytest.mark.first(2)
 def test_a_change_saves_what_is_predicted(pair: Pair, suffix: str, tmp_path: Path) -> None:
     before, after = pair.runs()
     trace = tmp_path / f"before.{suffix}"
@@ -78,6 +79,7 @@ def graphed(load: int, *, is_captured: bool) -> Gpu:
 
 
 @pytest.mark.parametrize("load", [0, 2_000_000])
+@pytest.mark.first(1)
 def test_a_graph_loads_its_kernels_as_launches_do(load: int, tmp_path: Path) -> None:
     """A kernel runs while the next one is loaded: in a graph all are loaded before the first runs."""
     before, after = graphed(load, is_captured=False), graphed(load, is_captured=True)
@@ -101,7 +103,7 @@ def managed(factor: float, pages: int) -> Gpu:
 
 @pytest.mark.parametrize("pages", [1, 50])
 @pytest.mark.parametrize("factor", [0.5, 0.01])
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_pages_that_move_follow_their_kernel(factor: float, pages: int, tmp_path: Path) -> None:
     before, after = managed(1, pages), managed(factor, pages)
     writers.write_nsys(tmp_path / "run.sqlite", [before.timeline])
@@ -116,6 +118,7 @@ def test_pages_that_move_follow_their_kernel(factor: float, pages: int, tmp_path
 
 
 @pytest.mark.parametrize("load", [0, 300_000_000])
+@pytest.mark.first(1)
 def test_no_standard_change_costs_time(load: int, tmp_path: Path) -> None:
     """Waits that are dropped before the steps let the CPU get ahead, but the steps begin with the same work queued."""
     gpu = Gpu()
@@ -154,6 +157,7 @@ def test_work_that_is_on_its_way_when_the_one_before_ends_was_launched_late(tmp_
 
 
 @pytest.mark.parametrize("stream", [9, None])
+@pytest.mark.first(1)
 def test_a_synchronisation_waits_for_the_stream_that_it_names(stream: int | None, tmp_path: Path) -> None:
     """Of a stream that holds nothing it returns at once; that the CPU is no further is its own time."""
     gpu = Gpu()

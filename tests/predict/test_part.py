@@ -51,7 +51,7 @@ def saved(database: Database) -> dict[str, int]:
 
 @pytest.mark.parametrize("seed", quick(1, range(2)))
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_a_part_saves_what_the_whole_does(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +69,7 @@ def test_a_part_saves_what_the_whole_does(
 
 
 @pytest.mark.parametrize("steps", [{50}, set(range(40, 60)), {25, 26, 27}])
+@pytest.mark.first(1)
 def test_steps_of_usual_length_stand_for_the_whole(
     steps: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_memsets_are_no_tiny_kernels(kind: str, rule: str, has_optimizer: bool, 
     ("call", "kind", "said"),
     [("cudaMemset", "memset", "Setting memory blocks here"), ("cudaMemcpy", "memcpy", "A copy within the GPU blocks")],
 )
+@pytest.mark.first(1)
 def test_what_blocks_within_the_gpu_is_not_told_of_pinned_memory(
     call: str, kind: str, said: str, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def concatenates(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize(("act", "is_ddp"), [(flattens, True), (concatenates, False)])
+@pytest.mark.first(1)
 def test_a_models_own_operators_are_not_what_ddp_sends(
     act: Callable[[Gpu], None], is_ddp: bool, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_what_does_not_wait_is_not_later(program: list[tuple[object, ...]]) -> N
 
 
 @pytest.mark.parametrize("apart", [0, 5_000])
+@pytest.mark.first(1)
 def test_a_graph_of_everything_is_launched_once_in_each_step(apart: int, tmp_path: Path) -> None:
     """Also where one step begins when the one before ends."""
     gpu = Gpu()
@@ -198,7 +199,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("device", ["V100", "L40S", "H100", "A100"])
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_another_device_takes_its_peak_in_the_precision_of_a_product(name: str, device: str, tmp_path: Path) -> None:
     """Of a float32 program it is no peak of tensor cores: an L40S multiplies faster there than an H100."""
     gpu = Gpu()

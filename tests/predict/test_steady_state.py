@@ -204,7 +204,7 @@ def test_what_is_saved_behind_cold_steps_is_possible(kernel: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite") + corpus_params("kineto/*.json.gz"))
-@pytest.mark.first(11)
+@pytest.mark.first(2)
 def test_a_faster_cpu_makes_no_step_longer(path: Path, database_of: Callable[[Path], Database]) -> None:
     database = database_of(path)
     if not database.rows("select 1 from what_if limit 1"):

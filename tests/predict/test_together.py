@@ -92,6 +92,7 @@ def test_steps_that_touch_are_a_graph_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("launches", "helps"), [(1, False), (60, True)])
+@pytest.mark.first(1)
 def test_a_graph_of_less_than_what_launching_it_takes_is_none(launches: int, helps: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for step in range(4):

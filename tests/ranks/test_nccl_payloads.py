@@ -26,6 +26,7 @@ def of(rank: int) -> list[Call]:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.first(1)
 def test_payloads_say_bytes_communicator_peer_and_root(as_json: bool, tmp_path: Path) -> None:
     path = nccl_payloads.write(tmp_path / "run.sqlite", 1, 2, of(1), as_json=as_json)
     with analyze([path], tmp_path / "x.duckdb") as database:
@@ -104,6 +105,7 @@ def _blob(place: int, content: bytes) -> Callable[[bytes], bytes]:
         ],
     ),
 )
+@pytest.mark.first(2)
 def test_a_damaged_payload_costs_itself(damage: Callable[[bytes], bytes], lost: int, tmp_path: Path) -> None:
     path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS)
     with sqlite3.connect(path) as db:
@@ -126,7 +128,7 @@ def test_a_damaged_payload_costs_itself(damage: Callable[[bytes], bytes], lost: 
         '{"NCCL communicator ID": 18446744073709551616}', '{"Root": true}', '{"Message size [bytes]": "1"}',
     ],
 )  # fmt: skip
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 def test_damaged_json_costs_itself(text: str, tmp_path: Path) -> None:
     path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS, as_json=True)
     with sqlite3.connect(path) as db:

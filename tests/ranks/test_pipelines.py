@@ -42,6 +42,7 @@ def bubbles(pipeline: Pipeline, folder: Path) -> list[tuple[Any, ...]]:
     ids=str,
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_the_bubble_of_equal_stages_is_the_ideal_one(pipeline: Pipeline, tmp_path: Path) -> None:
     p, m = pipeline.stages, pipeline.micro_batches
     rows = bubbles(pipeline, tmp_path)

@@ -98,7 +98,7 @@ def test_stacks_are_the_same_beside_other_inputs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [0, 1, 5])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, tmp_path: Path) -> None:
     """A small kernel on another stream does not undo what was waited before it."""
     folder = tmp_path / "ranks"
@@ -425,6 +425,7 @@ def test_eight_real_ranks_add_up_to_their_files(packed: Path, tmp_path: Path) ->
         (["python", "GPU 0", "GPU 1"], None),
     ],
 )
+@pytest.mark.first(2)
 def test_a_trace_that_was_merged_of_ranks_says_so(names: list[str], said: str | None, tmp_path: Path) -> None:
     named = {"ph": "M", "name": "process_name", "tid": 0}
     events: list[dict[str, Any]] = [named | {"pid": pid, "args": {"name": name}} for pid, name in enumerate(names)]

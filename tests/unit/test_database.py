@@ -77,6 +77,7 @@ def test_a_variable_that_cannot_be_is_one_line(variable: str, value: str, says: 
 
 @pytest.mark.own_cache
 @pytest.mark.parametrize("asked", ["summary", "query", "compare"])
+@pytest.mark.first(1)
 def test_nothing_is_computed_twice_for_an_answer(
     asked: str, synthetic_trace: Callable[..., Path], run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

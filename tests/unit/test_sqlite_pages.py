@@ -274,7 +274,7 @@ def test_damaged_pages_are_refused_or_give_values_and_never_fail_otherwise(
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite"))
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_every_plain_table_of_a_real_export_is_read_as_sqlite_reads_it(path: Path) -> None:
     export = Export(path)
     tables = 0

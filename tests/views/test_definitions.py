@@ -116,6 +116,7 @@ def activity(op: Row) -> str:
     return "communication" if op["class"] == "communication" else "compute"
 
 
+@pytest.mark.first(6)
 def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None:
     found = {r["device_id"]: r for r in rows(database, "from gpu_timeline_summary")}
     assert found.keys() == dict(by_device(operations)).keys()
@@ -133,6 +134,7 @@ def test_gpu_timeline_summary(database: Database, operations: list[Row]) -> None
         assert sum(row[p] for p in parts) == row["window_ns"]
 
 
+@pytest.mark.first(7)
 def test_idle_gap(database: Database, operations: list[Row]) -> None:
     limits = dict(database.rows("select name, value from threshold"))
     threshold = limits["kernel_wait_ns"]
@@ -205,6 +207,7 @@ def test_kernel_class(database: Database, operations: list[Row]) -> None:
     assert sum(r["gpu_op_frac"] for r in found) == pytest.approx(1 if found else 0)
 
 
+@pytest.mark.first(6)
 def test_launch_summary(database: Database, operations: list[Row], waits: dict[int, int]) -> None:
     expected: dict[Key, list[int]] = defaultdict(lambda: [0] * 7)
     for op in operations:
@@ -283,6 +286,7 @@ def test_utilisation_over_time(database: Database, operations: list[Row]) -> Non
                 assert (found[device, number]["start_ns"], found[device, number]["end_ns"]) == (start, end)
 
 
+@pytest.mark.first(6)
 def test_queue_length(database: Database, operations: list[Row]) -> None:
     if not operations:
         assert database.rows("from queue_length") == []
@@ -520,6 +524,7 @@ def test_operators_have_no_less_than_what_they_launch(database: Database) -> Non
     assert database.rows(wrong) == []
 
 
+@pytest.mark.first(7)
 def test_tables_equal_the_views_that_define_them(database: Database) -> None:
     tables = ("matched_collective", "path_busy", "path_measure", "range_measure", "set_work", "waiting_call")
     assert checks.definitions(database) == dict.fromkeys(tables, (0, ""))
@@ -536,6 +541,7 @@ IDLE_RULES = (
 )  # fmt: skip
 
 
+@pytest.mark.first(5)
 def test_findings_blame_each_nanosecond_once(database: Database) -> None:
     """What rules that speak of idle time save together is the idle time that they are blamed for, and no more."""
     devices = dict(database.rows("select source_id, count(distinct device_id) from gpu_op group by all"))

@@ -60,6 +60,7 @@ def test_a_threshold_moves_the_border(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("gap_cnt", "cause"), [(20, "dependency"), (19, "kernel_wait")])
+@pytest.mark.first(1)
 def test_the_distance_between_kernels_is_the_devices_own(gap_cnt: int, cause: str, tmp_path: Path) -> None:
     """Twenty gaps say what is usual: twice the median, here 200 ns, and no more than the threshold. Nineteen do not."""
     ops, end = [op(0, 0, 10, None)], 10

@@ -71,5 +71,6 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", IS)
+@pytest.mark.first(26)
 def test_a_kernel_has_the_class_of_what_it_computes(name: str, classes: dict[str, str]) -> None:
     assert {kind: classes[name.format(kind)] for kind in TYPES} == dict.fromkeys(TYPES, IS[name])

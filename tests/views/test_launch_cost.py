@@ -113,7 +113,7 @@ def test_tokens_of_steps_come_from_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "pass,step\ntiming,x", "\x00", "a,b\n1,2"])
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_a_damaged_list_of_steps_is_a_loss_or_nothing(tmp_path: Path, content: str) -> None:
     folder = run(tmp_path / "a", "batch", 2, 4)
     (folder / rundir.STEPS).write_text(content, "utf-8")

@@ -69,13 +69,14 @@ def finding(path: Path, folder: Path) -> tuple[str, str]:
         ("ioctl", "It is in the operating system there"),
     ],
 )
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_a_gap_in_which_the_cpu_is_in_the_system_alone_says_in_what(name: str, said: str, tmp_path: Path) -> None:
     evidence, advice = finding(written(tmp_path / "x.sqlite", [(name, MAIN, 3 * MS, 11 * MS)]), tmp_path)
     assert evidence.endswith(f"; in it the CPU is in {name}") and advice.startswith(said)
 
 
 @pytest.mark.parametrize(("other", "said"), [("read", "It waits there for another"), ("poll", "It sleeps or waits")])
+@pytest.mark.first(1)
 def test_who_polls_beside_threads_that_do_something_may_wait_for_these(other: str, said: str, tmp_path: Path) -> None:
     """Threads that poll alone are in every program with CUDA."""
     calls = [("poll", MAIN, 3 * MS, 11 * MS), (other, AUTOGRAD, 3 * MS, 10 * MS)]
@@ -128,7 +129,7 @@ def test_a_cuda_call_is_named_before_what_it_does_in_the_system(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/*.sqlite"))
-@pytest.mark.first(6)
+@pytest.mark.first(2)
 def test_calls_of_the_system_are_summed_as_the_file_has_them(path: Path) -> None:
     expected: dict[str, list[int]] = defaultdict(list)
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as file:

@@ -73,6 +73,7 @@ def test_work_belongs_to_the_phase_that_launched_it(events: list[Event]) -> None
 @pytest.mark.parametrize(
     "name", ["h200-batch/trace.json.gz", "lora-run.sqlite", "lora-run.json.gz", "torch-cpu.json.gz"]
 )
+@pytest.mark.first(3)
 def test_phases_add_up_to_the_steps_and_to_all_work(name: str) -> None:
     with opened(FIXTURES / name) as database:
         ((cpu_ns, cpu, gpu_ns, gpu),) = database.rows(

@@ -155,6 +155,8 @@ def test_a_sample_counts_once_for_each_function_on_its_stack(tmp_path: Path) -> 
         max_size=20,
     )
 )  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.slow
 def test_samples_are_summed_as_plain_loops_sum_them(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, list[Frame], int]]
 ) -> None:

@@ -106,7 +106,7 @@ def torchs(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("rule", CASES)
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 def test_each_rule_of_torch_finds_its_fault_and_nothing_else(rule: str, tmp_path: Path) -> None:
     wrong, count, right = CASES[rule]
     path = written(tmp_path / "wrong.json", wrong)
@@ -128,7 +128,7 @@ def test_nodes_without_a_number_share_none(tmp_path: Path) -> None:
     ),
     ids=lambda p: p.name if isinstance(p, Path) else p,
 )
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 def test_real_traces_break_the_rules_that_torch_says(path: Path, tmp_path: Path) -> None:
     expected = torchs(path)
     found = broken(path, tmp_path / "x.duckdb")
@@ -170,6 +170,8 @@ def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any]
     ("suffix", "kept", "missing"), [("sqlite", 0.5, True), ("json", 0.5, True), ("sqlite", 1, False)]
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     suffix: str, kept: float, missing: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -271,6 +273,8 @@ def test_sums_that_are_not_what_sql_defines_are_named(
 @pytest.mark.parametrize("kernel", quick(1, [2_000, 400_000]), ids=["launch-bound", "GPU-bound"])
 @pytest.mark.parametrize("shift_ms", [0, 20, -0.1, -150])
 @pytest.mark.first(2)
+@pytest.mark.slow
+@pytest.mark.slow
 def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: float, tmp_path: Path) -> None:
     """Steps that wait for the GPU, whose work is moved as a whole; also on the page."""
     gpu = Gpu(is_pinned=True)
