@@ -33,10 +33,8 @@ class Arithmetic:
     adapter_frozen: dict[str, int]  # in an adapter's products with weights that get no gradient
     attention: int  # of scores and weighted values, for each token that a token looks at
     head: int = 0  # of frozen and trained those of the head, which no layer has
-    layers_again: bool = (
-        False  # whether checkpointing runs the layers' forward again, with their adapters and attention
-    )
-    head_again: bool = False  # whether the loss computes the head's products again
+    layers_again: bool = False  # checkpointing runs their forward again, with adapters and attention
+    head_again: bool = False  # the loss computes the head's products again
     looked_at_frac: float = 0.5  # of a sequence that a token looks at on average: in a causal model half
 
     def of(self, tokens: int, looked_at: float, adapter: str | None, *, with_recomputed: bool = True) -> float:

@@ -83,8 +83,8 @@ class Loaded:
     """What a micro step trains: rows of one or more adapters as one batch, on the CPU.
 
     `tokens` are those of each adapter's whole batch, (computed, non-padding, trained), with the padding that it gets
-    beside longer ones; `rows` those of it that this process computes, and `shares` how
-    much of its losses: all, unless it shares the batch with others.
+    beside longer ones; `rows` those of it that this process computes, and `shares` how much of its losses: all, unless
+    it shares the batch with others.
     """
 
     adapters: tuple[str, ...]
