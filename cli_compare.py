@@ -9,7 +9,7 @@ import typer
 
 from . import cli_help, console, rundir
 from . import cli_progress as bar
-from .cli_options import MOST_ROWS, Columns, OnlyDevice, OnlyStep, Quiet, Sort
+from .cli_options import Columns, OnlyDevice, OnlyStep, Quiet, Sort
 from .errors import UsageError
 from .reports.outputs import ROW_FILES, ROW_SUFFIXES
 
@@ -43,12 +43,7 @@ _OnlyRank = Annotated[
 _Totals = Annotated[bool, typer.Option("--totals", help="Compare totals instead of per-step values.")]
 _Limit = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=MOST_ROWS,
-        help="The first N rows [default: 20 in a terminal and Markdown, else all].",
-    ),
+    typer.Option(metavar="N", min=1, help="The first N rows [default: 20 in a terminal and Markdown, else all]."),
 ]
 _FailAbove = Annotated[
     str | None,

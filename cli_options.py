@@ -15,8 +15,7 @@ Sort = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Sort by a column: numbers from the largest, with + before it the smallest."),
 ]
-MOST_ROWS = 2**62  # that can be asked for: all databases have fewer
-Limit = Annotated[int | None, typer.Option(metavar="N", min=1, max=MOST_ROWS, help="The first N rows.")]
+Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
 OnlyStep = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")]
 OnlyRank = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this rank, or its answer.")]
 OnlyDevice = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this device.")]

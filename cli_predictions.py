@@ -9,8 +9,6 @@ from . import cli_progress as bar
 from .cli_help import Command, examples
 from .cli_options import AsCsv, AsJson, Limit, OnlyRank, OutFile, Quiet, form_of_rows
 
-_EVERY = 1 << 62
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -46,7 +44,7 @@ def what_if(
     from .errors import UsageError
     from .reports import losses, outputs
     from .reports.answer.what_if_text import NOTHING
-    from .reports.tables import sources
+    from .reports.tables import narrowing, sources
 
     form = form_of_rows(output, inputs or [], as_csv, as_json)
     if list_kinds:
@@ -62,7 +60,7 @@ def what_if(
         frame = predictions.what_if(database, change or ())
         if rank is not None:
             frame = frame.filter(polars.col("source_id") == sources.shown(database, rank))
-        frame = frame.head(limit or _EVERY)
+        frame = frame.head(min(limit or narrowing.MOST_ROWS, narrowing.MOST_ROWS))
         if change and frame.is_empty():
             raise UsageError(f"--change {change[0]}: {NOTHING}")
         if form is None:

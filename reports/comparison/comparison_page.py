@@ -21,6 +21,7 @@ from .run_steps import of_run
 from .spread import Spread
 
 _SHOWN = 15
+_LEAST_NS = 1  # of a difference: less is that of sums of fractions
 # Measures that a profiler slows: those of the GPU's own clock it leaves as they are.
 _OF_CPU = ("wall_ns", "self_cpu_ns", "call_ns", "idle_ns")
 _TITLES = {
@@ -114,8 +115,10 @@ def _differences(
 
 def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: bool, is_timed: bool) -> Section:
     first, second = letters
-    rows: list[dict[str, Any]] = [{"part": name, f"{first}_ns": a, f"{second}_ns": b, "difference_ns": b - a}
-                                  for name, a, b in fell.parts]  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        {"part": name, f"{first}_ns": a, f"{second}_ns": b, "difference_ns": b - a if abs(b - a) >= _LEAST_NS else 0}
+        for name, a, b in fell.parts
+    ]
     whole = {
         "part": "all",
         f"{first}_ns": fell.first,
@@ -127,7 +130,7 @@ def _waterfall(fell: waterfall.Waterfall, letters: tuple[str, str], has_steps: b
     what = waterfall.of_what(fell, is_timed).partition(" ")[2] if has_steps else "the recording"
     text = f"The parts of {what} in {first} and {second}; their differences add up to the whole one."
     if has_steps and not fell.is_of_step:
-        text += " In one of them at least it is longer than the steps are: GPU work lies outside of them, too."
+        text += " In one of them at least it is longer than the steps are: what lies between or outside of them counts."
     if fell.is_of_gpu:
         text += " What the GPU does, each moment once, and what it waits for."
         text += " Work as profiled; all else of the step of the timing pass is waiting." if is_timed else ""

@@ -35,6 +35,9 @@ def section_of(databases: list[Database], letters: tuple[str, str], clocks: list
     ]  # fmt: skip
     each = ": all of the recording, divided by its steps" if by_step else ""
     ends = ", kernels at the ends" if has_gpu else ""
+    if not has_gpu:
+        each += "; what another thread does for a range (autograd's) is a part of it"
+        each += ", on the clock of the verdict" if set(clocks) != {1.0} else ""
     text = (
         f"{what} of each range{each}{ends}. Each width is the time in the input chosen above it; the colour says how "
         f"{second} differs from {first}, the text by how much. What is gone has no width in {second}: look at {first}."

@@ -8,7 +8,7 @@ from ...errors import InputError, RegressionError
 from . import baselines, verdict
 from .compared import ALIKE, NOT_MEASURED, OTHER_WORK, SAME, TAKEN, Compared, Input, changes_of, letter
 from .run_steps import Work, of_summary
-from .spread import Spread, are_alike
+from .spread import Spread, are_alike, rate_frac
 
 ABOUT = "what the runs measured"
 STEP, TOKENS, REAL_TOKENS = "step, median", "tokens computed", "tokens without padding"
@@ -31,8 +31,9 @@ _MEASURES = (
 )
 # Those that spread as the steps do.
 _OF_STEPS = (STEP, "step of one adapter, median", TOKENS, REAL_TOKENS, "arithmetic")
+_RATES = (TOKENS, REAL_TOKENS, "arithmetic")
 # Those that say nothing where steps have other numbers of tokens.
-_OF_A_STEP = (STEP, "step, p95", "matrix products a step", "kernel launches a step")
+_OF_A_STEP = (STEP, "step, p95", "step of one adapter, median", "matrix products a step", "kernel launches a step")
 _NO_SETTINGS = ("run_id", "profiler", "timeout_s", "tensorboard", "wandb", "wandb_project", "wandb_mode")
 _MOST_SETTINGS = 4
 # What --fail-above looks at: of these more is worse, of the others less.
@@ -51,6 +52,10 @@ def compare(directories: list[Path]) -> Compared:
     columns = names(directories)
     work = Work.of(summaries)
     other_work = [number for number, own in enumerate(work) if work[0].is_unlike(own)]
+    knows_padding = all(rundir.number_at(s, "tokens_per_s", "non_padding") for s in summaries)
+    spreading = [
+        title for title in _OF_STEPS if not (knows_padding and title == TOKENS)
+    ]  # steps are of real tokens then
     rows = []
     for title, path, unit in _MEASURES:
         values = [rundir.number_at(s, *path) for s in summaries]
@@ -58,10 +63,13 @@ def compare(directories: list[Path]) -> Compared:
             values = [own.median if value is None and own else value for value, own in zip(values, steps, strict=True)]
         if not any(values):
             continue
-        fractions = [found.frac if found and title in _OF_STEPS else None for found in steps]
+        fractions = [
+            (rate_frac(found) if title in _RATES else found.frac) if found and title in spreading else None
+            for found in steps
+        ]
         widths = [None if f is None or v is None else f * v for f, v in zip(fractions, values, strict=True)]
         alike = [
-            SAME if title in _OF_STEPS and steps[0] and own and are_alike(steps[0], own) else "" for own in steps[1:]
+            SAME if title in spreading and steps[0] and own and are_alike(steps[0], own) else "" for own in steps[1:]
         ]
         changes = changes_of(columns, values, widths, alike=alike, is_measure=True)
         if title in _OF_A_STEP:

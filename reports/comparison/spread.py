@@ -101,6 +101,19 @@ class KindOfSteps:
         return Centre(self.value / self.step_cnt, variance * (count / self.step_cnt) ** 2, count - 1)
 
 
+def rate_frac(steps: Spread) -> float | None:
+    """How far apart the quartiles of tokens a second are, as a fraction of their median; of steps whose tokens are not
+    known those of their times.
+    """
+    each = [value / kind for kind, value in steps.samples if isinstance(kind, int) and kind > 0]
+    if len(each) < max(2, len(steps.samples)):
+        return steps.frac
+    low, middle, high = statistics.quantiles(each, n=4, method="inclusive")
+    if len(each) < FEW_STEPS:
+        low, high = min(each), max(each)
+    return (high - low) / middle if middle else None
+
+
 def by_amount(steps: Spread, mean: float) -> Spread:
     """Steps of so many tokens, each by its own number where that is its kind, else by their mean: of one kind then."""
     samples = tuple(

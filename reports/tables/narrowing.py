@@ -13,6 +13,7 @@ from ...sql import literal, quoted
 _UNITS = ("_ns", "_bytes", "_frac", "_cnt")
 _PATHS = ("path", "place", "name", "event_name")  # what --range looks at, the first that a view has
 _DEVICES = ("device_id", "device")
+MOST_ROWS = 1 << 62  # that are taken where more are asked for: numbers of a database and of a frame end there
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Narrowing:
             order = f" order by {quoted(name)} {'desc' if falls else 'asc'} nulls last"
         return (
             f"select {wanted} from {quoted(view.name)}{f' where {where}' if where else ''}{order}"
-            f"{f' limit {self.limit}' if self.limit is not None else ''}"
+            f"{f' limit {min(self.limit, MOST_ROWS)}' if self.limit is not None else ''}"
         )
 
     def of_frame(self, frame: Any) -> Any:
@@ -68,7 +69,7 @@ class Narrowing:
             )
             frame = frame.sort(name, descending=falls, nulls_last=True, maintain_order=True)
         frame = frame.select(self.chosen(frame.columns, "the result"))
-        return frame if self.limit is None else frame.head(self.limit)
+        return frame if self.limit is None else frame.head(min(self.limit, MOST_ROWS))
 
     def _conditions(self, types: dict[str, str], view: str) -> list[str]:
         found = []

@@ -38,6 +38,7 @@ _MADE_OF = {
     "sampled_frame": ("sample_summary",),
     "os_call": ("os_summary",),
 }  # fmt: skip
+_UNREAD = {"sampled_frame": "samples of the CPU", "os_call": "calls of the operating system"}  # facts of upgrades
 _OTHERWISE = {
     "launch_cost": "it is fitted over traces of several runs of `lorabench collect` (--profiler torch or nsys, which a "
     "sweep leaves out); give their directories together",
@@ -81,6 +82,10 @@ def why_empty(database: Any, view: str | None) -> str:
     for needed, views in _MADE_OF.items():
         if view in views and not database.rows(f"select 1 from {needed} limit 1"):
             recorders = database.rows("select distinct recorder from _recorder order by 1")
+            if unread := database.rows(
+                "select note from source_fact where section = 'lost' and item = ?", _UNREAD.get(needed, "")
+            ):
+                return f"{view} has no rows: the lorabench that made this database did not read any; {unread[0][0]}"
             ways = dict.fromkeys(how_to_record(recorder) for (recorder,) in recorders)
             return f"{view} has no rows: {_NEEDS[needed].format(' or '.join(ways))}"
     return f"{view} has no rows: {_OTHERWISE[view]}" if view in _OTHERWISE else f"{view} has no rows"

@@ -1,9 +1,9 @@
 -- A row is one function in which nsys found the CPU when it sampled it (nsys profile --sample): how often, and how often the GPU waited meanwhile.
 --
--- Samples are taken of running threads, about a thousand a second: what waits has none. A sample counts once in sample_cnt,
+-- Samples are taken of running threads, some hundred to some thousand a second: what waits has none. A sample counts once in sample_cnt,
 -- for the function that ran, and once in stack_cnt for each function on its stack. Samples in code without symbols are
--- those of its library. A GPU waits for a thread in idle time of cause 'host' (idle_gap) that ends with work which the thread
--- launches.
+-- those of its library. A GPU waits for a thread in idle time of cause 'host' that ends with work which the thread launches: that of
+-- idle_gap, and that before its first work.
 --
 -- columns:
 --   function         varchar   the function, NULL where nsys found no symbol

@@ -60,6 +60,7 @@ def test_the_parts_of_the_window_add_up_and_no_finding_saves_more_than_its_part(
     assert saved["communication"] <= parts["communication"] + tolerance
 
 
+@pytest.mark.first(4)
 def test_no_law_of_findings_is_broken(database: Database) -> None:
     assert checks.broken_laws(database) == {}
 

@@ -81,7 +81,6 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("rank", "own", "other"), [(0, 100, 900), (1, 900, 100)])
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_page_of_a_rank_has_the_memory_of_that_rank(
     ranks: Path, rank: int, own: int, other: int, tmp_path: Path
 ) -> None:

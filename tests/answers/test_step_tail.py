@@ -33,7 +33,6 @@ def said(steps: int, tail: int, suffix: str, tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("suffix", WRITE)
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_single_step_whose_gpu_is_idle_at_its_end_is_not_bound_by_it(suffix: str, tmp_path: Path) -> None:
     first, rest = said(1, 20_000_000, suffix, tmp_path)
     assert first == "the CPU is late: after its last work the GPU is idle for 91% of the step"

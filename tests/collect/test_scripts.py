@@ -82,7 +82,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any,
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_plain_loop_computes_the_same_to_the_bit(plain: tuple[Path, Any, str]) -> None:
     run, done, alone = plain
     assert alone in done.stdout
@@ -90,6 +89,7 @@ def test_a_plain_loop_computes_the_same_to_the_bit(plain: tuple[Path, Any, str])
         assert set(alone.splitlines()) <= set(log.read_text("utf-8").splitlines()), log
 
 
+@pytest.mark.slow
 def test_phases_and_modules_of_a_plain_loop_show_under_both_profilers(
     plain: tuple[Path, Any, str], tmp_path: Path
 ) -> None:

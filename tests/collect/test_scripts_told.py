@@ -145,7 +145,6 @@ def test_a_thread_that_the_memory_pass_does_not_record_is_said(script: Write, tm
 )
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_training_shorter_than_the_wait_of_its_schedule_is_told_both(
     count: int, says: str, script: Write, tmp_path: Path
 ) -> None:

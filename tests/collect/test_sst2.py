@@ -326,7 +326,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_run_leaves_its_reports_beside_it(run: tuple[Path, str]) -> None:
     folder, said = run
     reports = folder.parent / "reports" / "mine"
@@ -347,6 +346,7 @@ def test_a_run_leaves_its_reports_beside_it(run: tuple[Path, str]) -> None:
     assert (reports / config["run"]).resolve() == folder.resolve()
 
 
+@pytest.mark.slow
 def test_the_top_operators_are_those_of_the_trace(run: tuple[Path, str]) -> None:
     folder, _ = run
     summary = json.loads((folder.parent / "reports" / "mine" / "summary.json").read_text("utf-8"))
@@ -357,6 +357,7 @@ def test_the_top_operators_are_those_of_the_trace(run: tuple[Path, str]) -> None
     assert top[0]["self_cpu_us"] == max(operators.values()) > 0 and len(top) == 20
 
 
+@pytest.mark.slow
 def test_the_traces_are_where_tensorboard_looks_and_analyze_reads_them(run: tuple[Path, str], database_of: Any) -> None:
     folder, _ = run
     trace = folder.parent / "reports" / "mine" / "profiler_traces" / "mine.pt.trace.json.gz"
@@ -364,6 +365,7 @@ def test_the_traces_are_where_tensorboard_looks_and_analyze_reads_them(run: tupl
     assert database_of(trace).rows("select count(*) from step_summary") == [(5,)]
 
 
+@pytest.mark.slow
 def test_the_steps_of_all_epochs_are_measured_and_passes_agree(run: tuple[Path, str]) -> None:
     folder, _ = run
     summary = rundir.read_summary(folder)
@@ -374,6 +376,7 @@ def test_the_steps_of_all_epochs_are_measured_and_passes_agree(run: tuple[Path, 
     assert rundir.EPOCHS in rundir.read_manifest(folder)["files"]
 
 
+@pytest.mark.slow
 def test_reports_are_replaced_only_when_asked(run: tuple[Path, str]) -> None:
     from lorabench.collect.run import epoch_report
 
@@ -387,6 +390,7 @@ def test_reports_are_replaced_only_when_asked(run: tuple[Path, str]) -> None:
         epoch_report.place(spec(), folder.with_name("thesis"), True)
 
 
+@pytest.mark.slow
 def test_trackers_get_each_step_and_each_epoch(run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = run
     reports = folder.parent / "reports" / "mine"
@@ -405,6 +409,7 @@ def test_trackers_get_each_step_and_each_epoch(run: tuple[Path, str], monkeypatc
     assert "step/loss" in last and kept.summary["step_latency_ms"]["p50"] > 0
 
 
+@pytest.mark.slow
 def test_tensorboard_reads_what_was_written(run: tuple[Path, str], tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -367,7 +367,6 @@ def test_a_damaged_sweep_is_said(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_sweep_of_real_runs_ends_with_a_table_and_a_page(tmp_path: Path, run_command: Any) -> None:
     pytest.importorskip("peft")
     words = ("sweep", "--lora-cnt", "1,2", "--steps", 2, "--warmup", 1, "--seq-len", 16, "--batch-size", 2)

@@ -95,7 +95,6 @@ def databases(tmp_path: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.own_cache
 @pytest.mark.slow
-@pytest.mark.slow
 def test_an_unchanged_input_is_not_read_again(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "r.csv")
     first = databases(tmp_path)

@@ -23,7 +23,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
 
 
 @pytest.mark.parametrize("name", quick(len(QUICK), sorted(ATTACKS, key=lambda name: name not in QUICK)))
-@pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_is_read_agrees_with_plain_python_or_one_line_refuses_it(
     name: str, outcomes: list[attack.Outcome]
 ) -> None:

@@ -51,7 +51,6 @@ def alike(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("what", quick(3, ["capture", "ranks", "snapshot", "nsys", "kineto"]))
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_other_programs_read_what_lorabench_reads(what: str, kept: Callable[[str], Path]) -> None:
     with opened(kept(what)) as database, plain(kept(what)) as connection:
         for view in PUBLIC:

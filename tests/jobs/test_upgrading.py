@@ -172,7 +172,6 @@ def test_what_an_earlier_reader_could_not_read_is_tried_again(
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_first_job_folder_is_upgraded(tmp_path: Path) -> None:
     """Made by the first version that had any, of schema 10."""
     with tarfile.open(ROOT / "fixtures" / "first-job.tar.xz") as packed:

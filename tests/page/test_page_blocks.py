@@ -145,7 +145,6 @@ TRACES = [
 @pytest.mark.parametrize("scale", quick(1, [1, 2]))
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_each_column_is_filled_as_high_as_memory_was_live(
     opened: Callable[..., Opened], trace: Path, scale: float
 ) -> None:

@@ -349,7 +349,6 @@ def test_a_slow_machine_is_named(ranks: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_rank_that_sleeps_is_named_with_what_its_cpu_was_in(tmp_path: Path) -> None:
     run = simulate(
         Job(steps=6, idle={(5, 2): 9_000_000, (5, 4): 9_000_000}, offsets=(0, 123_456_789), hosts_named=False)

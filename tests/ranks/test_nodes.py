@@ -291,7 +291,6 @@ def test_communicators_of_some_ranks_say_no_rank_of_the_job(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_two_nodes_of_a_job_are_no_two_runs(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     one, other = two_nodes(tmp_path / "job")
     said = " ".join(run_command("compare", one, other).out.split())

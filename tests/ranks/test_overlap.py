@@ -162,7 +162,6 @@ def test_ranks_that_are_late_together_are_not_late_in_turn(
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_machine_is_late_where_each_of_its_ranks_is(tmp_path: Path) -> None:
     hosts = {rank: rank // 2 for rank in range(4)}
     for name, slow in (("both", {2: 1.3, 3: 1.3}), ("one", {2: 1.3})):

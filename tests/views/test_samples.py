@@ -156,7 +156,6 @@ def test_a_sample_counts_once_for_each_function_on_its_stack(tmp_path: Path) -> 
     )
 )  # fmt: skip
 @pytest.mark.slow
-@pytest.mark.slow
 def test_samples_are_summed_as_plain_loops_sum_them(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, list[Frame], int]]
 ) -> None:
@@ -234,3 +233,52 @@ def test_samples_that_are_odd_cost_nothing_else(
         lost = database.rows("select value from trace_info where section = 'lost'")
     assert found == left
     assert bool(lost) == ("deep" in statement or "soon" in statement or "null" in statement)
+
+
+def apart(count: int) -> Timeline:
+    """One thread that gives each of several devices work in turn, and computes between."""
+    calls: list[Call] = []
+    ops: list[Op] = []
+    for number in range(4 * count):
+        at = (1 + 10 * number) * MS
+        calls.append(Call(MAIN, at, at + 5_000, "cudaLaunchKernel", number + 1))
+        ops.append(Op("kernel", "work", 7, at + 10_000, at + MS, number + 1))
+    return Timeline([], calls, ops, (1 + 40 * count) * MS)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_gaps_of_several_devices_at_once_are_that_time_once(count: int, tmp_path: Path) -> None:
+    timeline = apart(count)
+    path = sampled(tmp_path / "x.sqlite", every(MS, 0, (1 + 40 * count) * MS, ("hot", "/lib/libhot.so")), timeline)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("update CUPTI_ACTIVITY_KIND_KERNEL set deviceId = correlationId % ?", [count])
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = [text for (text,) in database.rows("select evidence from finding where rule = 'long_idle_gap'")]
+    assert found and not [text for text in found if "hardly" in text or "of the time (" in text]
+    assert all("samples of the CPU in all of them: 100% in libhot.so (hot)" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("period", "said"),
+    [
+        (1, "100 samples of the CPU there: 100% in program (hot)"),
+        (2, "its thread runs in 50% of the time (50 samples): 100% in program (hot)"),
+        (4, "its thread runs in 25% of the time (25 samples): 100% in program (hot)"),
+        (10, "its thread hardly runs there (10 samples, and room for 100)"),
+    ],
+)
+@pytest.mark.first(2)
+def test_how_much_of_the_time_a_thread_runs_is_said(period: int, said: str, tmp_path: Path) -> None:
+    """Before the gap it runs all the time, a sample each millisecond."""
+    samples = every(MS, -200 * MS, 2 * MS, ("hot", PROGRAM)) + every(period * MS, 2 * MS, 102 * MS, ("hot", PROGRAM))
+    evidence, _ = finding(sampled(tmp_path / "x.sqlite", samples, gap(2 * MS, 102 * MS)), tmp_path)
+    assert evidence.endswith(f"; {said}")
+
+
+def test_a_function_is_named_with_its_own_share_and_none_of_another_library(tmp_path: Path) -> None:
+    spin, turn = (("spin", PROGRAM),), (("turn", PROGRAM),)
+    far = ((None, ZLIB), ("eval", PYTHON), ("eval", PYTHON), ("eval", PYTHON), ("main", ZLIB))
+    stacks = [*[spin] * 42, *[turn] * 16, *[far] * 42]
+    samples = [Sample((2 + number) * MS, stack) for number, stack in enumerate(stacks)]
+    evidence, _ = finding(sampled(tmp_path / "x.sqlite", samples, gap(2 * MS, 102 * MS)), tmp_path)
+    assert evidence.endswith("100 samples of the CPU there: 58% in program (spin 42%), 42% in libz.so.1.2.13")

@@ -171,7 +171,6 @@ def test_errors_end_with_9_and_warnings_only_when_strict(run: Callable[..., Any]
 )
 @pytest.mark.first(1)
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_recording_that_ends_while_the_gpu_is_behind_says_so(
     suffix: str, kept: float, missing: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -273,7 +272,6 @@ def test_sums_that_are_not_what_sql_defines_are_named(
 @pytest.mark.parametrize("kernel", quick(1, [2_000, 400_000]), ids=["launch-bound", "GPU-bound"])
 @pytest.mark.parametrize("shift_ms", [0, 20, -0.1, -150])
 @pytest.mark.first(2)
-@pytest.mark.slow
 @pytest.mark.slow
 def test_clocks_that_were_not_matched_are_said_first(kernel: int, shift_ms: float, tmp_path: Path) -> None:
     """Steps that wait for the GPU, whose work is moved as a whole; also on the page."""

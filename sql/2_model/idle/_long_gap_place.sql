@@ -202,6 +202,16 @@ select
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
+        when cpu.cpu_kind is null and cpu.os_kind is null and sampled.is_waiting
+            then if(
+                long.source_id in (select source_id from os_call),
+                'It waits there: os_summary has the system''s calls that were traced; if it is in none of them, then for a core '
+                || '(see what else runs on the machine, and whether the process may use few: taskset, a container''s limit).',
+                'It waits there for a file, a lock, another process or a core: record the system''s calls, too (nsys profile '
+                || '--trace=cuda,nvtx,osrt).'
+            )
+        when cpu.cpu_kind is null and cpu.os_kind is null and sampled.said is not null
+            then samples_advice(sampled.module, has_torch(long.source_id))
         when cpu.source_id is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.source_id is null
             then look_before_launch_advice(long.source_id)
@@ -218,16 +228,6 @@ select
                     'Load ahead: read and prepare it in threads of its own.')
                 || ' If it logs, saves or evaluates instead: more rarely; ranges '
                 || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
-        when cpu.cpu_kind is null and sampled.is_waiting
-            then if(
-                long.source_id in (select source_id from os_call),
-                'It waits there in none of the system''s calls that were traced, as for a core: see what else runs on the '
-                || 'machine, and whether the process may use few cores (taskset, a container''s limit).',
-                'It waits there for a file, a lock, another process or a core: record the system''s calls, too (nsys profile '
-                || '--trace=cuda,nvtx,osrt).'
-            )
-        when cpu.cpu_kind is null and sampled.said is not null
-            then samples_advice(sampled.module, has_torch(long.source_id))
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges '
                 || if(has_torch(long.source_id),
