@@ -154,6 +154,7 @@ KINDS = list(itertools.product(["lora", "qlora"], ["none", "layer"], ["switch", 
 
 # first each value beside each other value
 @pytest.mark.parametrize(("method", "checkpointing", "mode"), quick(4, [KINDS[n] for n in (0, 3, 5, 6, 1, 2, 4, 7)]))
+@pytest.mark.first(2)
 def test_a_run_with_adapters_is_accounted_for(method: str, checkpointing: str, mode: str, tmp_path: Path) -> None:
     settings = {"model": "tiny", "lora_cnt": 2, "seq_len": 32, "batch_size": 2, "method": method, "peft_mode": mode}
     spec = from_dict({**settings, "gradient_checkpointing": checkpointing, "device": "cpu"})

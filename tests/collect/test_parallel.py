@@ -263,6 +263,7 @@ def by_micro_batches(settings: dict[str, Any]) -> dict[str, Any]:
         pytest.param("zbv", 1 / 2, marks=pytest.mark.long),
     ],
 )
+@pytest.mark.first(2)
 def test_a_rank_keeps_its_part_of_the_layers(name: str, part: float, ranks: Any) -> None:
     own = {n: v for n, v in settings_of(CASES[name], 2).items() if n not in KEYS}
     whole = alone(json.dumps(own))["held"]

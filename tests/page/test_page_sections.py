@@ -82,6 +82,7 @@ def test_no_section_and_no_column_is_empty(page: Callable, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("trace", HALF)
+@pytest.mark.first(6)
 def test_bars_have_labels_that_differ_and_texts_that_are_short(page: Callable, trace: Path) -> None:
     sections, _ = page(trace)
     for section in sections:

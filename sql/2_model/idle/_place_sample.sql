@@ -1,8 +1,8 @@
 -- A row is a place of late work or of a wait (_costly_place), and what nsys saw the CPU run in its idle gaps.
 --
 -- Samples of the threads that launched what ended the gaps count. They are taken while a thread runs: where there are fewer than
--- three quarters of those that the time has room for, the thread waits for the rest of it, for something or for a core. Gaps of several devices
--- at once are that time once. What takes less than a tenth of the samples is not named.
+-- three quarters of those that the time has room for, the thread waits for the rest of it, for something or for a core. Gaps of
+-- several devices at once are that time once. What takes less than a tenth of the samples is not named.
 --
 -- columns:
 --   source_id    integer   the input
@@ -20,15 +20,16 @@ gap as (
         launch.source_id,
         launch.thread_id,
         gap.start_ns,
-        gap.end_ns,
-        max(gap.end_ns) over (
-            partition by gap.number, launch.thread_id
-            order by gap.start_ns, gap.end_ns rows between unbounded preceding and 1 preceding
+        max(gap.end_ns) as end_ns,
+        max(max(gap.end_ns)) over (
+            partition by gap.number, launch.source_id, launch.thread_id
+            order by gap.start_ns rows between unbounded preceding and 1 preceding
         ) as before_ns
     from _place_gap as gap
     join gpu_op as op using (gpu_op_id)
     join api_call as launch using (api_call_id)
     where has_samples(launch.source_id)
+    group by gap.number, launch.source_id, launch.thread_id, gap.start_ns
 ),
 sample as materialized (
     from _cpu_sample
