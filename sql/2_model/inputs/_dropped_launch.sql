@@ -9,11 +9,6 @@
 --   start_ns      bigint    begin of the call
 
 with
-last as (
-    select source_id, process_id, max(last_launch_ns) as start_ns
-    from _stream_work
-    group by source_id, process_id
-),
 capture as (
     select call.source_id, thread.process_id, call.start_ns, contains(name.text, 'StreamBeginCapture') as is_begin
     from api_call as call
@@ -26,7 +21,7 @@ called as (
     from api_call as call
     anti join gpu_op on gpu_op.api_call_id = call.api_call_id
     join thread using (source_id, thread_id)
-    join last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
+    join _last_launch as last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
     where not call.is_duplicate
         and call.name_id in (select name_id from name where launches_kernels(text))
         and call.start_ns <= last.start_ns

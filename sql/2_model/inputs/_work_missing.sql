@@ -9,11 +9,6 @@
 --   launch_cnt    bigint    all calls that launch a kernel
 
 with
-last as (
-    select source_id, process_id, max(last_launch_ns) as start_ns
-    from _stream_work
-    group by source_id, process_id
-),
 capture as (
     select source_id, max(end_ns) as end_ns
     from api_call
@@ -26,7 +21,7 @@ select
     count(*) as launch_cnt
 from api_call as call
 join thread using (source_id, thread_id)
-join last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
+join _last_launch as last on last.source_id = call.source_id and coalesce(last.process_id, thread.process_id) = thread.process_id
 left join capture using (source_id)
 where not call.is_duplicate
     and call.name_id in (select name_id from name where launches_kernels(text))
