@@ -12,7 +12,7 @@ _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half
 _MOST_OF_STEP = 0.5
 _MOST_LOST = 4  # lines
 NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
-CPU_ALONE = "no ranges, CUDA calls or GPU work: os_summary, sample_summary; record it anew"
+CPU_ALONE = "no ranges or GPU work here: see os_summary, sample_summary, or record it anew"
 SNAPSHOT = "allocator snapshot"  # of _recorder
 SNAPSHOT_SAYS = "memory alone: a snapshot has no GPU work"
 # Of steady_state: what is the largest part of the window, and what that means.
