@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -325,7 +326,8 @@ def test_zooming_it_chooses_a_time_for_all_pictures(opened: Callable[..., Opened
         .map(({view, data}) => [view.from - data.zero, view.to - data.zero])"""
     timeline, drawn = page.evaluate(seen)
     assert timeline == pytest.approx(drawn, abs=1) and drawn[1] - drawn[0] > 0
-    assert "time" in page.url and page.locator(".selection").inner_text().startswith("Only")
+    expect(page).to_have_url(re.compile("time"))
+    assert page.locator(".selection").inner_text().startswith("Only")
     canvas.dblclick(position={"x": 200, "y": 150})
     page.wait_for_selector("html[data-filtered='[]']")
     timeline, drawn = page.evaluate(seen)

@@ -13,7 +13,7 @@ from conftest import CORPUS, ROOT, absent, quick
 from lorabench import rundir
 from lorabench.analyze.store.database import Database
 from lorabench.reports.page import timeline
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 FIXTURES = ROOT / "fixtures"
 CAPTURE = FIXTURES / "h200-batch" / "trace.json.gz"
@@ -658,7 +658,8 @@ def test_what_is_chosen_is_in_the_link_and_escape_clears_it(opened: Callable[...
     assert added_up(page, "classes") == classes and slices(page) == zoomed
     assert page.locator(".selection").is_visible() and "backward" in page.locator(".selection").inner_text()
     page.keyboard.press("Escape")
-    assert chosen(page) == [] and not page.locator(".selection").is_visible() and "#" not in page.url
+    expect(page).not_to_have_url(re.compile("#"))
+    assert chosen(page) == [] and not page.locator(".selection").is_visible()
     page.wait_for_selector("html[data-drawn=all]")
     assert page.evaluate(BARS, "classes")["bars"] == before
     assert whole(slices(page)) == slices(page)[0]["width"] and page.locator("tr.unchosen").count() == 0
