@@ -53,9 +53,8 @@ def compare(directories: list[Path]) -> Compared:
     work = Work.of(summaries)
     other_work = [number for number, own in enumerate(work) if work[0].is_unlike(own)]
     knows_padding = all(rundir.number_at(s, "tokens_per_s", "non_padding") for s in summaries)
-    spreading = [
-        title for title in _OF_STEPS if not (knows_padding and title == TOKENS)
-    ]  # steps are of real tokens then
+    # steps are then of tokens without padding, which says nothing of how others spread
+    spreading = [title for title in _OF_STEPS if not (knows_padding and title == TOKENS)]
     rows = []
     for title, path, unit in _MEASURES:
         values = [rundir.number_at(s, *path) for s in summaries]

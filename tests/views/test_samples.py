@@ -3,7 +3,7 @@
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.store.database import Database
-from synthetic import AUTOGRAD, MAIN, Call, Op, Timeline
+from synthetic import AUTOGRAD, MAIN, Call, Op, Range, Timeline
 
 MS = 1_000_000
 PROGRAM, PYTHON, ZLIB = (
@@ -282,3 +282,11 @@ def test_a_function_is_named_with_its_own_share_and_none_of_another_library(tmp_
     samples = [Sample((2 + number) * MS, stack) for number, stack in enumerate(stacks)]
     evidence, _ = finding(sampled(tmp_path / "x.sqlite", samples, gap(2 * MS, 102 * MS)), tmp_path)
     assert evidence.endswith("100 samples of the CPU there: 58% in program (spin 42%), 42% in libz.so.1.2.13")
+
+
+def test_between_steps_it_is_advised_on_input_whatever_the_samples_are(tmp_path: Path) -> None:
+    timeline = gap()
+    steps = [Range(MAIN, MS // 2, 2 * MS, "step 1"), Range(MAIN, 11 * MS + MS // 2, 13 * MS, "step 2")]
+    evidence, advice = finding(sampled(tmp_path / "x.sqlite", IN_ZLIB, replace(timeline, ranges=steps)), tmp_path)
+    assert "between two steps" in evidence and evidence.endswith("100% in libz.so.1.2.13 (deflate)")
+    assert advice.startswith("Most loops get their input there")

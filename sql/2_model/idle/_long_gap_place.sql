@@ -202,7 +202,7 @@ select
         when launching.text is not null
             then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
-        when cpu.cpu_kind is null and cpu.os_kind is null and sampled.is_waiting
+        when cpu.cpu_kind is null and cpu.os_kind is null and not coalesce(cpu.is_between, false) and sampled.is_waiting
             then if(
                 long.source_id in (select source_id from os_call),
                 'It waits there: os_summary has the system''s calls that were traced; if it is in none of them, then for a core '
@@ -210,7 +210,7 @@ select
                 'It waits there for a file, a lock, another process or a core: record the system''s calls, too (nsys profile '
                 || '--trace=cuda,nvtx,osrt).'
             )
-        when cpu.cpu_kind is null and cpu.os_kind is null and sampled.said is not null
+        when cpu.cpu_kind is null and cpu.os_kind is null and not coalesce(cpu.is_between, false) and sampled.said is not null
             then samples_advice(sampled.module, has_torch(long.source_id))
         when cpu.source_id is null and long.rule = 'host_work' then null  -- its own advice
         when cpu.source_id is null
