@@ -137,7 +137,7 @@ class Profile:
         found = self.summary()
         return [
             *(visible(_in_python(line)) for line in answer_text.lines(found)),
-            *(visible(line) for line in verdict_text.lost(found)),
+            *(visible(line) for line in verdict_text.losses(found)),
             "next: .view(name), .sql(select), .what_if(change), .report(path), .views",
         ]
 

@@ -10,11 +10,11 @@ import math
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from . import unfinished
 from .errors import InputError, OutputError, UsageError
 from .small_files import parse_json, read_text
 
@@ -110,7 +110,7 @@ class RunDirectory:
             raise UsageError(
                 f"{path} holds the runs of a sweep, so {words[1]} does not replace it; choose another {words[0]}"
             )
-        self.partial = unfinished.beside(path)
+        self.partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
         try:
             (self.partial / LOGS).mkdir(parents=True)
         except OSError as error:

@@ -18,7 +18,7 @@ BATCHES_AT_ONCE = 6
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _MOVES = {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}
 _WARNING, _LONGEST_WARNING, _MOST_WARNINGS = 2, 400, 20  # of ENUM_DIAGNOSTIC_SEVERITY_LEVEL; characters; rows
-_LONGEST_HOST = 255  # of a name that the system takes
+_LONGEST_NAME = 255  # of a machine or a system
 
 
 @dataclass(frozen=True)
@@ -333,11 +333,12 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         for (origin,) in export.select("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"):
             staging.set_source("origin_ns", origin)
     if {"name", "value"} <= export.columns.get("TARGET_INFO_SYSTEM_ENV", {}).keys():
-        for (host,) in export.select(
-            f"select substr(value, 1, {_LONGEST_HOST}) from TARGET_INFO_SYSTEM_ENV "
-            "where name = 'Hostname' and typeof(value) = 'text' and value <> '' limit 1"
-        ):
-            staging.set_source("host", host)
+        told = dict(export.select(
+            f"select name, min(substr(value, 1, {_LONGEST_NAME})) from TARGET_INFO_SYSTEM_ENV "
+            "where name in ('Hostname', 'OsDescription') and typeof(value) = 'text' and value <> '' group by name"
+        ))  # fmt: skip
+        staging.set_source("host", told.get("Hostname"))
+        staging.fact("about", "operating system", told.get("OsDescription"))
     _read_diagnostics(export, staging)
     for gpu in _devices(export):
         staging.add_device(*gpu)

@@ -172,9 +172,9 @@ def alone(found: Row) -> str | None:
     return f"this is rank {found['rank']} of {found['world_size']}, alone: how long it waits for others is not known"
 
 
-def lost(found: Row) -> list[str]:
+def losses(found: Row) -> list[str]:
     """What was lost while the inputs were read, and which could not be, for who is not told while they are read."""
-    said = [f"lost of {row['input']}: {row['item']}: {row['value']}" for row in found["lost"]]
+    said = [f"{row['input']}: lost: {row['item']}: {row['value']}" for row in found["lost"]]
     return said if len(said) <= _MOST_LOST else [*said[: _MOST_LOST - 1], f"and {len(said) - _MOST_LOST + 1} more lost"]
 
 

@@ -31,7 +31,7 @@ class Work:
     rate: float
 
     @classmethod
-    def of(cls, summaries: Sequence[dict[str, Any]]) -> "list[Work]":
+    def of_all(cls, summaries: Sequence[dict[str, Any]]) -> "list[Work]":
         """What the timing passes of runs measured."""
         is_known = [all(rundir.number_at(summary, *path) for summary in summaries) for path in _RATES]
         path = next((path for path, known in zip(_RATES, is_known, strict=True) if known), _RATES[-1])

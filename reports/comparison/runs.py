@@ -50,7 +50,7 @@ def compare(directories: list[Path]) -> Compared:
     summaries = [rundir.read_summary(d) for d in directories]
     steps = [of_summary(d, s) for d, s in zip(directories, summaries, strict=True)]
     columns = names(directories)
-    work = Work.of(summaries)
+    work = Work.of_all(summaries)
     other_work = [number for number, own in enumerate(work) if work[0].is_unlike(own)]
     knows_padding = all(rundir.number_at(s, "tokens_per_s", "non_padding") for s in summaries)
     # steps are then of tokens without padding, which says nothing of how others spread

@@ -46,7 +46,7 @@ def of_traces(
     names = list(databases)
     timed = [of_run(path) for path in inputs]
     are_timed = all(timed)
-    work = Work.of([rundir.read_summary(path) for path in inputs]) if are_timed else []
+    work = Work.of_all([rundir.read_summary(path) for path in inputs]) if are_timed else []
     steps = [*timed] if are_timed else [by_step.of_steps(database) for database in databases.values()]
     bases = [*databases.values()]
     strange = [number for number in range(1, len(names)) if strangers.are_two_programs(bases[0], bases[number])]

@@ -76,7 +76,7 @@ def write(
 def _said(answered: answer.Row) -> list[str]:
     """The verdict, what it is of, and what makes it doubtful."""
     around = (verdict_text.counted(answered), *verdict_text.doubts(answered), verdict_text.alone(answered),
-              *verdict_text.lost(answered))  # fmt: skip
+              *verdict_text.losses(answered))  # fmt: skip
     return [verdict_text.verdict(answered), *(line for line in around if line is not None)]
 
 

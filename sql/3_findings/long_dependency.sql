@@ -26,10 +26,16 @@ select
                 || 'that has run: keep it short, put it into a stream of its own, or leave its work to a thread that waits for an '
                 || 'event.'
         when long.is_launching or long.is_lacking then long.what_to_do
+        when alone.source_id is not null and starts_with(system_of(long.source_id), 'Windows')
+            then 'Launch fewer and larger kernels (CUDA graphs), or compare with Linux: the launch was over for most of the gap, and '
+                || 'nothing recorded works that it could wait for, so the driver held it back, as Windows submits launches in batches. '
+                || 'Another process that uses the device (nvidia-smi shows it) would do so, too.'
         when alone.source_id is not null
             then 'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
-                || 'nothing recorded works that it could wait for, so the driver held it back. Windows submits launches in batches: '
-                || 'launch fewer and larger kernels there (CUDA graphs), or compare with Linux.'
+                || 'nothing recorded works that it could wait for, so the driver held it back.'
+                || if(system_of(long.source_id) is null,
+                    ' Windows submits launches in batches: launch fewer and larger kernels there (CUDA graphs), or compare with Linux.',
+                    '')
     end as advice
 from _long_gap_place as long
 left join alone using (source_id)

@@ -146,10 +146,10 @@ def test_what_was_lost_is_said_in_a_shell_and_on_the_page(tmp_path: Path) -> Non
     notes = tmp_path / "notes.txt"
     notes.write_text("no trace")
     with lorabench.open(RUN, notes) as opened:
-        assert "lost of notes.txt: the whole file: " in repr(opened)
+        assert "notes.txt: lost: the whole file: " in repr(opened)
         assert [row["input"] for row in opened.summary()["lost"]] == ["notes.txt"]
         page = opened.report(tmp_path / "x.html").read_text("utf-8")
-    assert "lost of notes.txt" in page
+    assert "notes.txt: lost: " in page
 
 
 @pytest.mark.parametrize("given", [(), ("",), (None,), ([RUN],), (3,)])

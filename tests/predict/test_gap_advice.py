@@ -1,6 +1,7 @@
 """What is advised about idle gaps beside what a simulated program did in them: the fault, and another of its shape."""
 
-from contextlib import nullcontext
+import sqlite3
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,6 +284,39 @@ def test_what_another_thread_calls_is_no_reason_where_nothing_shows_that_it_is_w
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
     assert evidence.endswith("the CPU is in no range or CUDA call (another thread in cudaHostAlloc)")
     assert advice.startswith("Name what the CPU does there")
+
+
+@pytest.mark.parametrize(
+    ("system", "begins", "is_told_of_windows"),
+    [
+        ("Windows 10.0.26200", "Launch fewer and larger kernels (CUDA graphs), or compare with Linux", True),
+        ("Ubuntu 22.04.5 LTS", "Record alone", False),
+        (None, "Record alone", True),
+    ],
+)
+@pytest.mark.first(1)
+def test_work_that_the_driver_holds_back_is_that_of_windows_where_it_was_recorded_there(
+    system: str | None, begins: str, is_told_of_windows: bool, tmp_path: Path
+) -> None:
+    gpu = Gpu(is_pinned=True)
+    for _ in range(12):
+        gpu.launch("gemm_kernel", 500_000)
+        calls(gpu, "cudaLaunchKernel", 10_000)
+        begin = gpu.now + 3 * MS
+        gpu.timeline.ops.append(Op("kernel", "held", 7, begin, begin + 50_000, gpu.correlation))
+        gpu.work(4 * MS)
+    gpu.finished()
+    trace = tmp_path / "run.sqlite"
+    writers.write_nsys(trace, [gpu.timeline])
+    with closing(sqlite3.connect(trace)) as file, file:
+        file.execute("create table TARGET_INFO_SYSTEM_ENV (name text, value text)")
+        file.executemany(
+            "insert into TARGET_INFO_SYSTEM_ENV values (?, ?)", [("OsDescription", system), ("Hostname", "laptop")]
+        )
+    with analyze([trace], tmp_path / "run.duckdb") as database:
+        ((advice,),) = database.rows("select advice from finding where rule = 'long_dependency'")
+        assert database.rows("select host from source") == [("laptop",)]
+    assert advice.startswith(begins) and ("Windows" in advice) == is_told_of_windows
 
 
 @pytest.mark.parametrize("is_to_host", [False, True])

@@ -71,7 +71,8 @@ told as (
 ),
 -- launches whose work is not in the file and would have run in the longest gap: behind what had begun before it
 lacking as (
-    select place.rule, place.ended_by, place.source_id, op.launch_start_ns, max(before.launch_start_ns) as before_ns
+    select
+        place.rule, place.ended_by, place.source_id, op.process_id, op.launch_start_ns, max(before.launch_start_ns) as before_ns
     from place
     join gpu_op as op on op.gpu_op_id = place.ended_by
     join gpu_op as before
@@ -86,6 +87,7 @@ dropped as (
     from lacking
     join _dropped_launch as lost
         on lost.source_id = lacking.source_id
+        and lost.process_id = coalesce(lacking.process_id, lost.process_id)
         and lost.start_ns > lacking.before_ns
         and lost.start_ns < lacking.launch_start_ns
     group by all
@@ -172,7 +174,7 @@ select
         else '; in it the CPU is ' || if(cpu.is_between and cpu.cpu_kind is null, 'between two steps, ', '')
             || 'in ' || cpu.cpu_in
     end
-    || if(sampled.said is null or launching.text is not null or cpu.is_called or cpu.is_in_system or cpu.cpu_kind = 'call'
+    || if(sampled.said is null or long.rule = 'long_dependency' or launching.text is not null or cpu.is_called or cpu.is_in_system or cpu.cpu_kind = 'call'
         or cpu.os_kind is not null, '', '; ' || sampled.said) as evidence,
     coalesce(ddp_advice(long.source_id, long.place), case
         when dropped.dropped_cnt is not null

@@ -8,7 +8,6 @@
 --   source_id    integer   the input
 --   rule         varchar   the rule, see _blamed_place
 --   place        varchar   its place, NULL outside all ranges
---   sample_cnt   bigint    samples in its gaps
 --   is_waiting   boolean   whether there are less than a fifth of those that the time has room for
 --   said         varchar   how many samples, how much of the time that is, and the libraries with most of them
 --   module       varchar   file name of the library or program with most, NULL where the thread hardly runs
@@ -111,12 +110,15 @@ launched as (
 ),
 judged as (
     select
-        place.*,
+        place.source_id,
+        place.rule,
+        place.place,
         coalesce(named.sample_cnt, 0) as sample_cnt,
         launched.idle_ns / period.period_ns as room,
         coalesce(named.sample_cnt, 0) / room as running_frac,
         if(launched.thread_cnt = 1, 'its thread', 'their threads') as who,
-        if(launched.gap_cnt = 1, 'there', 'in all of them') as where_,
+        if(launched.thread_cnt = 1, 'runs', 'run') as runs,
+        launched.gap_cnt = 1 as is_one,
         named.libraries,
         named.module
     from _costly_place as place
@@ -129,16 +131,14 @@ select
     source_id,
     rule,
     place,
-    sample_cnt,
     running_frac < 0.2 as is_waiting,
     case
         when running_frac < 0.2
-            then format('{} hardly run{} {} ({:,} samples, and room for {:,})', who, if(who = 'its thread', 's', ''),
-                if(where_ = 'there', 'there', 'in them'), sample_cnt, room::bigint)
+            then format('{} hardly {} {} ({:,} samples, and room for {:,})', who, runs, if(is_one, 'there', 'in them'), sample_cnt,
+                room::bigint)
         when running_frac < 0.75
-            then format('{} run{} in {:.0f}% of the time ({:,} samples): {}', who, if(who = 'its thread', 's', ''),
-                100 * running_frac, sample_cnt, libraries)
-        else format('{:,} samples of the CPU {}: {}', sample_cnt, where_, libraries)
+            then format('{} {} in {:.0f}% of the time ({:,} samples): {}', who, runs, 100 * running_frac, sample_cnt, libraries)
+        else format('{:,} samples of the CPU {}: {}', sample_cnt, if(is_one, 'there', 'in all of them'), libraries)
     end as said,
     if(running_frac < 0.2, null, module) as module
 from judged

@@ -5,7 +5,6 @@
 -- columns:
 --   source_id     integer   the input
 --   process_id    bigint    the process
---   thread_id     bigint    the calling thread
 --   start_ns      bigint    begin of the call
 
 with
@@ -17,7 +16,7 @@ capture as (
     where contains(name.text, 'StreamBeginCapture') or contains(name.text, 'StreamEndCapture')
 ),
 called as (
-    select call.source_id, thread.process_id, call.thread_id, call.start_ns
+    select call.source_id, thread.process_id, call.start_ns
     from api_call as call
     anti join gpu_op on gpu_op.api_call_id = call.api_call_id
     join thread using (source_id, thread_id)

@@ -4,23 +4,23 @@
 --
 -- columns:
 --   source_id     integer   the input
---   call_cnt      bigint    calls that launch a kernel
---   kernel_cnt    bigint    kernels that a call launched, those of graphs left out
+--   launch_cnt    bigint    calls that launch a kernel
 
 with
 called as (
-    select source_id, count(*) as call_cnt
+    select source_id, count(*) as launch_cnt
     from api_call
     where not is_duplicate and name_id in (select name_id from name where launches_kernels(text))
     group by source_id
 ),
+-- those of graphs are launched by other calls
 ran as (
     select source_id, count(*) as kernel_cnt
     from gpu_op
     where is_first_op and kind = 'kernel' and graph_node_id is null and api_call_id is not null
     group by source_id
 )
-select source_id, called.call_cnt, ran.kernel_cnt
+select source_id, called.launch_cnt
 from called
 join ran using (source_id)
-where called.call_cnt > ran.kernel_cnt
+where called.launch_cnt > ran.kernel_cnt

@@ -5,7 +5,7 @@
 --   dropped_cnt    bigint    launches without a kernel
 --   launch_cnt     bigint    all calls that launch a kernel
 
-select source_id, count(*) as dropped_cnt, any_value(surplus.call_cnt) as launch_cnt
+select source_id, count(*) as dropped_cnt, any_value(surplus.launch_cnt) as launch_cnt
 from _dropped_launch
 join _launch_surplus as surplus using (source_id)
 group by source_id
