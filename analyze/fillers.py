@@ -42,17 +42,26 @@ _OF_MEMORY = (
 _OF_ANY_MEMORY = (
     "select 1 from memory_event union all select 1 from memory_segment union all select 1 from out_of_memory_event"
 )
+_OF_COUNTERS = "from gpu_metric_sample"
 _ROWS_OF = {
     "_adapter_step": "from _lora_path where adapter is not null",
     "_dropped_launch": "from _launch_surplus",
     "_cpu_gap_place": "from source where source_id not in (from _source_with_gpu)",
     "_operator_bound": "from range where shape_id is not null",
+    "_answer_counter": _OF_COUNTERS,
+    "_metric_use": _OF_COUNTERS,
+    "_metric_window": _OF_COUNTERS,
+    "_metric_work": _OF_COUNTERS,
+    "kernel_metric_summary": _OF_COUNTERS,
     "memory_finding": _OF_ANY_MEMORY,
     "memory_fragmentation": _OF_ANY_MEMORY,
+    "metric_over_time": _OF_COUNTERS,
+    "metric_summary": _OF_COUNTERS,
     "_place_sample": "from sampled_frame",
     "os_summary": "from os_call",
     "out_of_memory": "from out_of_memory_event",
     "pipeline_bubble": "from _stage",
+    "range_metric_summary": _OF_COUNTERS,
     "sample_summary": "from sampled_frame",
 }
 # What a database that people keep has as rows: other programs have no arrays, and plan its views for minutes.

@@ -3,7 +3,7 @@
     CPU of a process     thread: ranges, and CUDA calls inside them ──┐ arrow from the call
     GPU                  stream: kernels, copies ◄────────────────────┘ to its work
                          idle, by rule: each gap and the finding that is blamed for it
-    counters             how busy a GPU is, memory by category
+    counters             how busy a GPU is, its hardware counters, memory by category
 
 Slices of one track must nest in this format: what overlaps otherwise goes to a second track of the same name. Times are
 microseconds with three digits, from the first event on, so that no nanosecond is lost.
@@ -38,6 +38,16 @@ _BUSY = """
     from utilisation_over_time
     where source_id = {id}
     order by device_id, bin"""
+_METRICS = """
+    select distinct device_id, name_id, metric
+    from _trace_counter
+    where source_id = {id}
+    order by device_id, metric"""
+_COUNTER = """
+    select time_ns, value
+    from _trace_counter
+    where source_id = {id} and device_id = {device} and name_id = {metric}
+    order by time_ns"""
 _MEMORY = "select * exclude source_id from _trace_memory where source_id = {id} order by time_ns"
 
 Column = npt.NDArray[Any]
@@ -166,6 +176,16 @@ class _Export:
         for device, start, end, share in self._database.rows(_BUSY.format(id=number)):
             if device in devices and end > start:
                 yield _counted("busy %", devices[device], start - zero, "busy", 100 * share)
+        yield from self._counters(number, devices, zero)
+
+    def _counters(self, number: int, devices: dict[int, int], zero: int) -> Iterator[str]:
+        """What the hardware counters of devices with work say, whenever they say something new."""
+        for device, metric, name in self._database.rows(_METRICS.format(id=number)):
+            if device not in devices:
+                continue
+            found = self._database.columns(_COUNTER.format(id=number, device=device, metric=metric))
+            for time, value in zip(found["time_ns"].tolist(), found["value"].tolist(), strict=True):
+                yield _counted(name, devices[device], time - zero, "value", value)
 
     def _idle(self, number: int, devices: dict[int, int], zero: int) -> Iterator[str]:
         tracks: dict[int, int] = {}

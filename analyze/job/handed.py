@@ -17,20 +17,21 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 10  # of what is handed on, beside the statements of the views
+VERSION = 11  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
     "range_summary", "operator_summary", "kernel_summary", "kernel_class", "_kernel_histogram", "critical_path",
+    "range_metric_summary",
 )  # fmt: skip
 TABLES = ("source", "source_fact", "device", "collective")
 # Of the others those of all inputs stand one after another in the database of the job.
 VIEWS = (
     "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary",
-    "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation", "memory_operation_summary",
-    "memory_peak", "memory_phase", "os_summary", "out_of_memory", "phase_summary", "pipeline_bubble", "replay",
-    "sample_summary", "steady_state", "step_statistics", "step_summary", "sync_summary", "trace_info",
-    "unattributed", "what_if",
+    "kernel_metric_summary", "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation",
+    "memory_operation_summary", "memory_peak", "memory_phase", "metric_summary", "os_summary", "out_of_memory",
+    "phase_summary", "pipeline_bubble", "replay", "sample_summary", "steady_state", "step_statistics", "step_summary",
+    "sync_summary", "trace_info", "unattributed", "what_if",
     # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_wait", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
     "_work_process", "_cpu_timeline", "_run_launches", "_steady_class", "_steady_kernel", "_kernel_total",
@@ -38,6 +39,7 @@ VIEWS = (
     # what the answer says of an input
     "_answer_whole", "_answer_critical", "_answer_call", "_phase_work", "_answer_range", "_finding_place",
     "_work_missing", "_work_dropped", "_launch_missing", "_answer_tail",
+    "_answer_counter",
 )  # fmt: skip
 # Computed of those when ranks are put together.
 MERGED = ("_straggler", "_straggler_place", "straggler")
@@ -47,8 +49,8 @@ CONSTANT = ("threshold", "kernel_class_rule", "device_peak", "memory_category") 
 # the rank.
 ROW_LEVEL = (
     "idle_gap", "launch_outlier", "launch_summary", "launch_trace", "memory_bandwidth", "memory_by_category",
-    "memory_copy", "memory_timeline", "nvtx_projection", "queue_length", "range_instance", "range_kernel_summary",
-    "utilisation_over_time",
+    "memory_copy", "memory_timeline", "metric_over_time", "nvtx_projection", "queue_length", "range_instance",
+    "range_kernel_summary", "utilisation_over_time",
 )  # fmt: skip
 
 # What a single rank has no rows of, so that what is compared later is there: itself, and each collective as if matched.

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
 from ..store import arrow_functions as arrow
-from . import not_collected, nvtx_payloads
+from . import not_collected, nsys_metrics, nvtx_payloads
+from .nsys_devices import devices
 from .nsys_processes import PROCESS_MASK, pid_of
 from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
 from .staging import Staging
@@ -115,6 +116,7 @@ def read(path: Path, staging: Staging, process: int | None = None) -> None:
         for load in LOADS:
             _read_table(export, load, staging)
         _read_samples(export, staging)
+        nsys_metrics.read(export, staging, devices(export))
     staging.columns("staged_range")
     _add_calls_of_syncs(staging)
     staging.columns("staged_api_call")
@@ -340,8 +342,8 @@ def _read_metadata(export: Export, staging: Staging) -> None:
         staging.set_source("host", told.get("Hostname"))
         staging.fact("about", "operating system", told.get("OsDescription"))
     _read_diagnostics(export, staging)
-    for gpu in _devices(export):
-        staging.add_device(*gpu)
+    for gpu in devices(export):
+        staging.add_device(gpu.ordinal, gpu.name, gpu.memory_bytes, gpu.sm_cnt)
     if export.process is not None:
         staging.fact("about", "process", pid_of(export.process))
     staging.create_table("thread_name", "thread_id bigint, name varchar")
@@ -372,30 +374,3 @@ def _read_diagnostics(export: Export, staging: Staging) -> None:
         return
     for severity, text in said:
         staging.fact("about", "nsys warning" if severity == _WARNING else "nsys error", " ".join(text.split()))
-
-
-def _devices(export: Export) -> list[tuple[object, ...]]:
-    """(CUDA ordinal, name, memory, multiprocessors) of each GPU.
-
-    TARGET_INFO_GPU.id is no CUDA ordinal: TARGET_INFO_CUDA_DEVICE (schema 3.17.2 and later) maps it, before that
-    cuDevice does where it is filled and distinct.
-    """
-    has = export.columns.get("TARGET_INFO_GPU", {})
-    key = next((has[name] for name in ("id", "deviceid") if name in has), None)  # the latter in exports of 2020
-    if key is None or "name" not in has:
-        return []
-    optional = [f'"{has[c]}"' if c in has else "null" for c in ("cudevice", "totalmemory", "smcount")]
-    gpus = export.select(f'select "{key}", name, {", ".join(optional)} from TARGET_INFO_GPU order by 1')
-    known = export.columns.get("TARGET_INFO_CUDA_DEVICE", {})
-    if {"gpuid", "cudaid"} <= known.keys():
-        own = (
-            f" where {known['pid']} = {pid_of(export.process)}" if export.process is not None and "pid" in known else ""
-        )
-        # of GPUs that several processes call the same the first
-        ordinals = dict(export.select(f"select cudaId, min(gpuId) from TARGET_INFO_CUDA_DEVICE{own} group by cudaId"))
-        by_id = {gpu[0]: gpu for gpu in gpus}
-        return [(ordinal, *(by_id[gpu][n] for n in (1, 3, 4))) for ordinal, gpu in ordinals.items() if gpu in by_id]
-    listed = [g[2] for g in gpus]
-    if None in listed or len(set(listed)) < len(listed):
-        listed = list(range(len(gpus)))
-    return [(ordinal, g[1], g[3], g[4]) for ordinal, g in zip(listed, gpus, strict=True)]

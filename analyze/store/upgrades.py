@@ -3,7 +3,7 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 14 ─► the tables that views expect (version 15)
+    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 15 ─► the tables that views expect (version 16)
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_NSYS, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 DEFINED_SINCE = 10  # the first in which all is kept that definitions go by
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
@@ -66,6 +66,7 @@ def _steps() -> dict[int, dict[str, str]]:
         },
         13: {"out_of_memory_event": "select *, null::bigint as reserved_bytes from {before}"},
         14: _empty("sampled_frame"),
+        15: _empty("gpu_metric_sample"),
     }
 
 

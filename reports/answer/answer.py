@@ -81,6 +81,7 @@ _LACKS = {
     "tail": "select tail_ns from _answer_tail where source_id = {id}",
     "cut_off": "select * exclude source_id from _work_missing where source_id = {id}",
     "dropped": "select * exclude source_id from _work_dropped where source_id = {id}",
+    "counters": "select * exclude source_id from _answer_counter where source_id = {id}",
     "unlaunched": "select * exclude source_id from _launch_missing where source_id = {id}",
 }
 _STEADY = """

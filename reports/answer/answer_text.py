@@ -11,6 +11,7 @@ from ..tables.units import keep_begin, keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, cut, wrapped
 from . import answer, collective_text, rank_picture
 from .answer import BUSY, IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
+from .counter_text import counters
 from .step_text import centre_ns, is_uneven, late_in, number_of, says_mean, spread
 from .verdict_text import alone, counted, doubts, rank_of, tail_frac, verdict
 
@@ -173,6 +174,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
     while cell_len(line := f"  the GPU's work: {', '.join(classes)}") > WIDTH:
         classes.pop()
     yield line
+    yield from counters(found["counters"])
 
 
 def _peaks(found: Row) -> Iterator[str]:

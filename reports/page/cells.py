@@ -8,6 +8,7 @@ _UNITS = (
     ("_ns", "ms", 1e-6),
     ("_bytes", "MiB", 2**-20),
     ("_frac", "%", 100),
+    ("_hz", "MHz", 1e-6),
     ("flop_s", "TFLOP/s", 1e-12),
     ("_per_s", "1/s", 1.0),
     ("_bytes_s", "GB/s", 1e-9),

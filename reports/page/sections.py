@@ -9,6 +9,7 @@ from ..answer.answer import MEAN_WINDOW
 from ..tables.units import said_ns
 from . import figures
 from .cells import shapes
+from .counter_sections import counter_sections
 from .memory_sections import memory_sections
 from .rank_sections import rank_sections, ranks_side_by_side
 from .receipt import PARTS
@@ -304,6 +305,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         _operator_bars, "order by self_gpu_ns desc, self_cpu_ns desc", is_of_all=True,
     ),
     _roofline,
+    counter_sections,
     _Asked(
         "api", "API calls",
         "Calls of the CUDA or HIP API by their time on the CPU. Launches are quick while the queue has room; a long "

@@ -17,6 +17,7 @@ _UNITS = {
     "bytes": ((2.0**40, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "B")),
     "bytes_s": ((0.0, 1e9, "GB/s"),),
     "frac": ((0.0, 0.01, "%"),),
+    "hz": ((0.0, 1e6, "MHz"),),
     "flop/s": ((1e12, 1e12, "Tflop/s"), (0.0, 1e9, "Gflop/s")),
 }
 # Endings of columns that are so much a second, what is left of them in the title, and the unit.

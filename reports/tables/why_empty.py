@@ -17,6 +17,8 @@ _NEEDS = {
     "api_call": "no CUDA calls were recorded",
     "sampled_frame": "the CPU was not sampled: `nsys profile --sample=process-tree` does that, where "
     "`nsys status --environment` says that it can",
+    "gpu_metric_sample": "no counters of the GPU were sampled: `nsys profile --gpu-metrics-devices=all` does that "
+    "(older: `--gpu-metrics-device=all`), as root or where the driver lets others",
     "os_call": "no calls of the operating system were recorded: `nsys profile --trace=cuda,nvtx,osrt`",
 }
 _MADE_OF = {
@@ -36,6 +38,7 @@ _MADE_OF = {
     "range": ("range_summary", "range_instance", "operator_summary"),
     "api_call": ("api_summary", "sync_summary"),
     "sampled_frame": ("sample_summary",),
+    "gpu_metric_sample": ("kernel_metric_summary", "metric_over_time", "metric_summary", "range_metric_summary"),
     "os_call": ("os_summary",),
 }  # fmt: skip
 _UNREAD = {"sampled_frame": "samples of the CPU", "os_call": "calls of the operating system"}  # facts of upgrades

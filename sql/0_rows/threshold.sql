@@ -19,5 +19,6 @@ from (
     ('padding_frac', 0.1, 'finding: tokens of which at least this share is padding are reported'),
     ('memory_share_frac', 0.1, 'memory_finding: a category with more than this share of the peak is reported'),
     ('fragmentation_frac', 0.2, 'memory_finding: a pool of which more than this share is held unused is fragmented'),
+    ('limit_frac', 0.6, 'kernel_metric_summary: what a counter says of a limit when it is at this share of its peak or above'),
     ('time_bin_cnt', 200.0, 'utilisation_over_time and other series: number of equal bins of the window')
 ) as thresholds(name, value, doc)

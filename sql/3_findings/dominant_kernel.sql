@@ -113,8 +113,11 @@ select
     || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
     || if(2 * sum(kernel.known_ns) >= sum(kernel.critical_ns), format(', where the device''s data sheet allows {}',
-        said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '') as evidence,
-    case
+        said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '')
+    || coalesce(any_value(said_counters(counter.sm_active, counter.tensor_active, counter.dram_read + counter.dram_write))
+        filter (counter.alone_frac >= 0.5), '') as evidence,
+    coalesce(any_value(limit_advice(counter.limit, has_torch(kernel.source_id))), '')
+    || case
         when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
                 when max(few.block_cnt) < 1.5 and max(kernel.thread_cnt) = 1 then 'A single thread runs'
@@ -201,8 +204,10 @@ select
         when regexp_matches(any_value(name.text), '_fusion(_\d+)?$') then
             'The compiler (XLA) has fused it already: move fewer bytes (16 bits, fewer elements).'
         when not has_torch(kernel.source_id) then
-            'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
-            || 'it and its neighbours, and move fewer bytes.'
+            if(any_value(counter.limit) is null,
+                'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
+                || 'it and its neighbours, and move fewer bytes.',
+                'Make one kernel of it and its neighbours, and move fewer bytes.')
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     end as advice
 from named as kernel
@@ -212,5 +217,6 @@ join name on name.name_id = kernel.name_id
 left join few on few.source_id = kernel.source_id and few.name_id = kernel.name_id
 left join unit on unit.source_id = kernel.source_id
 left join softmax on softmax.name_id = kernel.name_id
+left join _metric_use as counter on counter.source_id = kernel.source_id and counter.name_id = kernel.name_id
 left join _padding as padding on padding.source_id = kernel.source_id
 group by kernel.source_id, short.short_name

@@ -124,7 +124,7 @@ def test_units_are_in_the_names() -> None:
         for column in view.columns:
             if column.type in ("bigint", "double"):
                 assert column.name in plain or re.search(
-                    r"(_ns|_bytes|_bytes_s|_cnt|_frac|_id|pid|tid|sequence_number)$", column.name
+                    r"(_ns|_bytes|_bytes_s|_hz|_cnt|_frac|_id|pid|tid|sequence_number)$", column.name
                 ), f"{view.name}.{column.name} has no unit"
 
 

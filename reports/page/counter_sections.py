@@ -1,0 +1,76 @@
+"""What the GPUs' hardware counters say: over time, and of each kernel."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from . import figures
+from .section import Section, Source, section
+
+_DEVICE_CNT, _BAR_CNT = 4, 12
+_ALONE = 0.5  # of a kernel's time: what is mixed more with others is not drawn
+_LINES = {
+    "sm_active_frac": "multiprocessors at work", "tensor_active_frac": "tensor cores at work",
+    "dram_frac": "memory bandwidth",
+}  # fmt: skip
+_COLUMNS = (
+    'short_name, sampled_ns, "limit", alone_frac, sm_active_frac, sm_issue_frac, tensor_active_frac, '
+    "dram_read_frac + dram_write_frac as dram_frac"
+)
+
+Rows = list[dict[str, Any]]
+
+
+def counter_sections(source: Source) -> Iterable[Section | None]:
+    """Nothing where no counters were sampled."""
+    rows = source.rows("select * exclude source_id from _page_counter where source_id = {id}")
+    if not rows:
+        return
+    yield section(
+        "counters", "GPU counters over time",
+        "How much of what the GPU can do at most is in use, by its hardware counters, on average in each time bin.",
+        "metric_over_time", rows, figures.lines(*_wide(rows), "of the most possible", percent=True),
+        keys={"start_ns": "begin"}, follows=("time",),
+    )  # fmt: skip
+    yield from _kernels(source)
+
+
+def _kernels(source: Source) -> Iterable[Section | None]:
+    rows = source.rows(
+        f"select {_COLUMNS} from kernel_metric_summary where source_id = {{id}} order by sampled_ns desc, kernel_name"
+    )
+    if not rows:
+        return
+    known = [row for row in rows if row["alone_frac"] >= _ALONE and any(row[column] is not None for column in _LINES)][
+        :_BAR_CNT
+    ]
+    drawn = [
+        {"label": row["short_name"], **{title: row[column] or 0 for column, title in _LINES.items()}} for row in known
+    ]
+    yield section(
+        "kernel-counters", "Kernels by GPU counters",
+        "The kernels with the most time, and how much of the GPU's units they use while they run. “Alone” is the part "
+        "of their time in samples in which nothing else ran: below half of it the values say more of what runs beside "
+        "them, and have no bar." + source.apart(),
+        "kernel_metric_summary", rows,
+        figures.side_by_side(drawn, "label", list(_LINES.values()), "%", 100) if drawn else None,
+        keys={"short_name": "kernel"},
+    )  # fmt: skip
+
+
+def _wide(rows: Rows) -> tuple[Rows, str, list[tuple[str, str]]]:
+    """Rows of a time with a column for each device and counter: what figures.lines() takes."""
+    devices = sorted({row["device_id"] for row in rows})[:_DEVICE_CNT]
+    said = [column for column in _LINES if any(row[column] is not None for row in rows)]
+    if len(devices) > 1:
+        said = said[:1]
+    wide: dict[int, dict[str, Any]] = {}
+    series = [(f"{column} {device}", column, device) for device in devices for column in said]
+    for row in rows:
+        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{name: None for name, *_ in series}})
+        if row["device_id"] in devices:
+            at.update({f"{column} {row['device_id']}": row[column] for column in said})
+    titles = [
+        (name, _LINES[column] if len(devices) == 1 else f"device {device}: {_LINES[column]}")
+        for name, column, device in series
+    ]
+    return list(wide.values()), "start_ns", titles

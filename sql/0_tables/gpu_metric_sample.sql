@@ -1,0 +1,8 @@
+-- A row is what a hardware counter of a GPU said at one sample (nsys profile --gpu-metrics-devices).
+--
+-- columns:
+--   source_id   integer    the input
+--   device_id   integer    the device
+--   name_id     bigint     the metric, without its unit
+--   start_ns    bigint     when; the value holds until the device's next sample
+--   value       double     a fraction of what the device can do at most, or Hz for clocks

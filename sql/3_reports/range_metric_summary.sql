@@ -1,0 +1,36 @@
+-- A row is one name path: how the work that its ranges launched used the device, by the hardware counters that nsys sampled.
+--
+-- As kernel_metric_summary; a kernel below a path counts for all paths above it.
+--
+-- columns:
+--   path                 varchar   names from the outermost range down, joined by '/'
+--   sampled_ns           bigint    time of its kernels and graphs in which the counters were sampled
+--   limit                varchar   'memory', 'tensor cores' or 'instructions' at limit_frac of its peak (see threshold) or above;
+--         else 'idle multiprocessors', or 'latency' where they are at work and wait; NULL for mixed or unknown values
+--   alone_frac           double    part of sampled_ns in samples in which nothing else ran: below 1 the others' values are mixed in
+--   sm_active_frac       double    part of the multiprocessors' time with work on them; NULL, as below, without such a counter
+--   sm_issue_frac        double    part of their cycles in which they issue an instruction
+--   tensor_active_frac   double    part of their cycles in which their tensor cores are at work
+--   dram_read_frac       double    part of the memory's bandwidth that reads take
+--   dram_write_frac      double    part of the memory's bandwidth that writes take
+--   path_id              bigint    key of the path
+--   source_id            integer   the input, see trace_info
+--   rank                 integer   rank of the input, NULL if not recorded
+
+select
+    range_path.path,
+    used.sampled_ns,
+    used.limit,
+    used.alone_frac,
+    used.sm_active as sm_active_frac,
+    used.sm_issue as sm_issue_frac,
+    used.tensor_active as tensor_active_frac,
+    used.dram_read as dram_read_frac,
+    used.dram_write as dram_write_frac,
+    range_path.path_id,
+    range_path.source_id,
+    source.rank
+from _metric_use as used
+join range_path using (path_id)
+join source on source.source_id = range_path.source_id
+order by range_path.source_id, range_path.path
