@@ -11,6 +11,9 @@
 --     rank 0   |==|        |==|                     one that is the first for both ranks, and so on: in the first rank 5's
 --     rank 5    |==|                  |==|          clock would go as 0's, in the second it would be ahead by half the line
 --
+-- Threads of gloo may begin what was called one after another in any order. Where the ranks have the same collectives in a step,
+-- by operation, type and bytes, the place is that among those alike.
+--
 -- They count as matched only if all agree on operation and type, and on bytes
 -- (an all-to-all, a gather, a scatter and those of names in v may be uneven), and if each rank of the group is there
 -- once. Only inputs of one kind are compared. Where there is one rank alone there is no row, nor of a second pass of a rank
@@ -61,19 +64,44 @@ stepped as (
         on step.source_id = member.source_id and step.start_ns <= member.time_ns
     where member.source_id not in (select source_id from left_out)
 ),
-placed as (
+-- what nobody has called in an order that is recorded: what each rank has of it in a step
+sized as (
     select
         *,
+        format('{} {} {}', operation, coalesce(dtype, ''), coalesce(in_bytes, out_bytes, -1)) as looks,
+        device_id is null and not is_p2p and coalesce(start_ns = work_start_ns, false) as is_unordered
+    from stepped
+),
+alike as (
+    select kind, "group", step
+    from (
+        select kind, "group", step, source_id, bool_and(is_unordered) as is_unordered, list(looks order by looks) as all_looks
+        from sized
+        group by kind, "group", step, source_id
+    )
+    group by kind, "group", step
+    having bool_and(is_unordered) and count(distinct all_looks) = 1
+),
+placed as (
+    select
+        sized.*,
         if(is_p2p, [src_rank, dst_rank], null) as pair,
+        if(alike.kind is null, '', looks) as looks_alike,
         -- what lies before the first step is counted backwards from it
         if(
-            step is null and has_steps,
+            sized.step is null and has_steps,
             -row_number() over (same_place order by time_ns desc, collective_id desc),
             row_number() over (same_place order by time_ns, collective_id)
         ) as place
-    from stepped
+    from sized
+    left join alike
+        on alike.kind = sized.kind
+        and alike."group" = sized."group"
+        and alike.step is not distinct from sized.step
     window same_place as (
-        partition by source_id, process, "group", is_p2p, if(is_p2p, [src_rank, dst_rank], null), step
+        partition by
+            source_id, process, sized."group", is_p2p, if(is_p2p, [src_rank, dst_rank], null), sized.step,
+            if(alike.kind is null, '', looks)
     )
 ),
 keyed as (
@@ -87,7 +115,7 @@ keyed as (
         case matched_by
             when 'comms_id' then comms_id
             when 'seq' then format('{}/{}', "group", seq)
-            else format('{}/{}/{}/{}', "group", coalesce(step::varchar, '-'), coalesce(pair::varchar, ''), place)
+            else format('{}/{}/{}/{}{}', "group", coalesce(step::varchar, '-'), coalesce(pair::varchar, ''), place, looks_alike)
         end as key
     from placed
 ),

@@ -1,7 +1,8 @@
 -- A row is a matched collective of one of several ranks, and when its last member came.
 --
 -- A collective takes as long as for the member that comes last; how much longer that of another member is, it waits. No clocks
--- are compared.
+-- are compared, but on CPUs: there a member may take longer because its thread was not run, and the last member has come no
+-- later than its clock allows (collective_skew), where that is known.
 --
 -- columns:
 --   source_id       integer   the input
@@ -16,19 +17,34 @@
 --   busy_ns         bigint    while it runs something computes for so long in all
 --   last_ns         bigint    when the last member came
 
-select
-    wait.source_id,
-    wait.collective_id,
-    matched.match_id,
-    collective.device_id,
-    coalesce(collective.group_name, '') as "group",
-    wait.place,
-    wait.start_ns,
-    wait.end_ns,
-    wait.wait_ns,
-    wait.busy_ns,
-    wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns
-from _rank_wait as wait
-join matched_collective as matched using (collective_id)
-join collective using (collective_id)
-where matched.match_id is not null
+with
+-- on a CPU: until the last member came, at most
+arrived as (
+    select
+        arrival.collective_id,
+        greatest(clock.last_ns, coalesce(clock.others_last_to_ns + clock.error_ns, clock.last_ns)) - arrival.arrival_ns as most_ns
+    from _arrival as arrival
+    join _met_clock as clock on clock.match_id = arrival.match_id and clock.clock_id = arrival.clock_id
+    where arrival.collective_id in (select collective_id from collective where device_id is null)
+),
+met as (
+    select
+        wait.source_id,
+        wait.collective_id,
+        matched.match_id,
+        collective.device_id,
+        coalesce(collective.group_name, '') as "group",
+        wait.place,
+        wait.start_ns,
+        wait.end_ns,
+        wait.wait_ns,
+        wait.busy_ns,
+        wait.end_ns - min(wait.end_ns - wait.start_ns) over (partition by matched.match_id) as last_ns
+    from _rank_wait as wait
+    join matched_collective as matched using (collective_id)
+    join collective using (collective_id)
+    where matched.match_id is not null
+)
+select met.* replace (least(met.last_ns, met.start_ns + arrived.most_ns) as last_ns)
+from met
+left join arrived using (collective_id)

@@ -55,15 +55,21 @@ own as (
     from spent
     left join _stage as stage on stage.source_id = spent.source_id and stage.stage_cnt > 1
 ),
--- of ranks that have not met yet clocks say who came late, where they are known
+-- of ranks that have not met yet clocks say who came late, where they are known; and on CPUs, where a rank that has met the
+-- others may go on much later, as its thread was not run
 met as (
     select
         way.*,
-        way.end_ns - way.since_ns - way.waited_ns as own_way_ns,
+        if(
+            collective.device_id is null and (skew.skew_ns is not null or skew.error_ns = 0),
+            skew.arrival_ns,
+            way.end_ns - way.since_ns
+        ) - way.waited_ns as own_way_ns,
         if(way.has_met, null, coalesce(skew.late_ns, 0) - way.waited_ns) as own_late_ns,
         coalesce(waited.ns, 0) as exposed_ns
     from _rank_way as way
     join collective_skew as skew using (collective_id)
+    join collective using (collective_id)
     left join (
         select source_id, place as match_id, sum(end_ns - start_ns) as ns from _rank_waiting group by all
     ) as waited on waited.source_id = way.source_id and waited.match_id = way.match_id
@@ -119,6 +125,21 @@ certain as (
     from seen
     join source using (source_id)
 ),
+-- ranks that meet in some steps wait for nobody in those before, as while gradients are accumulated
+meeting as (
+    select source.kind, matched.step, certain.kind is not null as is_certain
+    from matched_collective as matched
+    join collective using (collective_id)
+    join source using (source_id)
+    left join certain on certain.kind = source.kind and certain.step = matched.step
+    where matched.step is not null
+    group by source.kind, matched.step, certain.kind
+),
+following as (
+    select own.kind, own.step, meeting.step as meeting_step, meeting.is_certain
+    from (select distinct kind, step from own where kind in (select kind from meeting)) as own
+    asof left join meeting on meeting.kind = own.kind and meeting.step >= own.step
+),
 by_group as (
     select
         source_id,
@@ -152,6 +173,8 @@ compared as (
         if(seen.ns is null and is_little, null, coalesce(arrived.kept_waiting_ns, seen.ns)) as arrived_waiting_ns,
         arrived.collective_ids,
         certain.kind is not null as is_by_arrival,
+        following.kind is not null
+        and coalesce(following.meeting_step > own.step and following.is_certain, following.meeting_step is null) as is_apart,
         count(*) over same_step as rank_cnt,
         row_number() over by_own as place,
         own_ns - quantile_disc(own_ns, 0.5) over same_step as lag_ns,
@@ -160,6 +183,7 @@ compared as (
     cross join (select value as frac from threshold where name = 'straggler_frac') as least_late
     left join arrived on arrived.source_id = own.source_id and arrived.step is not distinct from own.step
     left join seen on seen.source_id = own.source_id and seen.step is not distinct from own.step
+    left join following on following.kind = own.kind and following.step = own.step
     left join certain on certain.kind = own.kind and certain.step is not distinct from own.step
     window
         same_step as (partition by own.kind, own.step),
@@ -168,13 +192,13 @@ compared as (
 placed as (
     select
         *,
-        if(
-            is_by_arrival,
-            arrived_waiting_ns,
-            sum((place - 1) * more_ns / (rank_cnt - place + 1)) over (
+        case
+            when is_by_arrival then arrived_waiting_ns
+            when is_apart then 0
+            else sum((place - 1) * more_ns / (rank_cnt - place + 1)) over (
                 partition by kind, step order by place rows unbounded preceding
             ) * (lag_ns > 0)::int
-        ) as kept_waiting_ns,
+        end as kept_waiting_ns,
         if(is_by_arrival, late_ns, lag_ns) as behind_ns
     from compared
 ),
