@@ -284,13 +284,16 @@ def _is_packed_trace(path: Path) -> bool:
 
 
 def _without_twins(found: list[Input]) -> list[Input]:
-    """Leave out an nsys report that lies beside its own export, and what is packed beside the same unpacked."""
-    names = {item.path.name for item in found}
+    """Leave out an nsys report that lies beside its own export, and what is packed beside the same unpacked.
+
+    What has another size when it is unpacked is another recording.
+    """
+    sizes = {item.path.name: item.size_bytes for item in found}
     exported = {item.path.with_suffix("") for item in found if item.kind is Kind.NSYS_SQLITE}
     return [
         item
         for item in found
-        if item.path.with_suffix("").name not in names
+        if sizes.get(item.path.with_suffix("").name) != item.content_bytes
         and (item.kind is not Kind.NSYS_REPORT or item.path.with_suffix("") not in exported)
     ]
 

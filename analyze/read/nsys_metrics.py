@@ -44,7 +44,8 @@ Named = tuple[int, int | None, str, object, str, bool]  # type, metric, text, de
 
 def read(export: Export, staging: Staging, listed: Iterable[Device]) -> None:
     """Load the samples of the devices that the input uses; notes how many, and what is lost."""
-    ordinals = {device.gpu_id: device.ordinal for device in listed}
+    # where no devices are listed both call them alike
+    ordinals = {device.gpu_id: device.ordinal for device in listed} or {number: number for number in range(_GPU + 1)}
     try:
         if _TABLE.name in export.columns:
             kept = _load(export, staging, _TABLE, "nsys_metric_sample", _of_table(export, ordinals))

@@ -45,14 +45,25 @@ def collect(spec: RunSpec, path: Path, force: bool = False, listener: Progress |
 
     try:
         manifest = into_directory(path, force, spec.profiler, listener, _iteration_cnt(spec), run_pass, describe)
-        if reports is not None:
-            epoch_report.write(path, reports)
-            trackers.tell(path, reports, spec)
     except OSError as error:  # a full disk, most of all
         raise OutputError(
             f"cannot write the run {path}: {error.strerror or error}; make room, or another -o"
         ) from error
+    if reports is not None:
+        _report(path, reports, spec)
     return manifest
+
+
+def _report(path: Path, reports: Path, spec: RunSpec) -> None:
+    """What a finished run leaves besides. Raises OutputError; the run is whole anyway."""
+    try:
+        epoch_report.write(path, reports)
+    except OSError as error:
+        raise OutputError(
+            f"the run is in {path}, but its report {reports} cannot be written: {error.strerror or error}; make room, "
+            "or move what is in its place"
+        ) from error
+    trackers.tell(path, reports, spec)
 
 
 def _iteration_cnt(spec: RunSpec) -> int | None:

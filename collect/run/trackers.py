@@ -44,7 +44,7 @@ def tell(run: Path, folder: Path, spec: RunSpec) -> None:
         try:
             _wandb(run, folder, spec)
         except Exception as error:  # whatever the package raises: no network, no login, no room
-            said = first_line(error)
+            said = first_line(error).rstrip(".")
             raise OutputError(
                 f"the run is in {run}, but Weights & Biases did not take it: {said}; --wandb-mode offline needs no "
                 "network"

@@ -228,15 +228,16 @@ def _computed(database: Database, rank: int | None) -> Row:
         return _answer(database, source_id, rank_cnt)
 
 
-def _about(database: Database, source_id: int, rank_cnt: int) -> tuple[Row, str]:
+def _about(database: Database, source_id: int) -> tuple[Row, str]:
     """What the input is, among how many, and its kind."""
     ((name, kind, rank, world_size, recorder),) = database.rows(
         "select name, kind, rank, world_size, recorder from source join _recorder using (source_id) "
         f"where source_id = {source_id}"
     )
     ((input_cnt,),) = database.rows("select count(*) from source where kind is not null")
+    ((fitting_cnt,),) = database.rows(f"select count(distinct rank) from source where {sources.counting(database)}")
     about = {
-        "input": name, "recorder": recorder, "rank": rank, "rank_cnt": rank_cnt, "world_size": world_size,
+        "input": name, "recorder": recorder, "rank": rank, "rank_cnt": fitting_cnt, "world_size": world_size,
         "input_cnt": input_cnt,
     }  # fmt: skip
     return about, kind
@@ -246,7 +247,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
     def rows(statement: str) -> list[Row]:
         return database.dicts(statement.replace("{id}", str(source_id)))
 
-    about, kind = _about(database, source_id, rank_cnt)
+    about, kind = _about(database, source_id)
     shift = next((row["shift_ns"] for row in rows(_CLOCKS)), None)
     devices = rows("from steady_state where source_id = {id} order by device_id")
     steady = next(iter(rows(_STEADY)), None)

@@ -73,18 +73,20 @@ def said_of_steps(database: Database) -> str:
 
 
 def _said_of_all_steps(database: Database) -> str:
-    ((every, numbered, processes, inputs),) = database.rows(
-        f"""select count(*), count(distinct (source_id, step)), count(distinct (source_id, process)),
-            count(distinct source_id)
-        from _step left join _work_process using (source_id, thread_id)
-        where source_id in (select source_id from source where {counting(database)})"""
+    counts = database.rows(
+        "select step_cnt, numbered_cnt, process_cnt from _step_count where source_id in "
+        f"(select source_id from source where {counting(database)})"
     )
+    inputs, (every, numbered, processes) = len(counts), [sum(column) for column in zip((0, 0, 0), *counts, strict=True)]
+    most, least = max(counts, default=(0,))[0], min(counts, default=(0,))[0]
     if processes > inputs == 1 and every == numbered * processes:
         return f"{numbered} steps in each of {processes} processes"
     if processes == inputs == 1 and numbered < every and every % numbered == 0:  # adapters in turn
         return f"{numbered} step{'s' if numbered > 1 else ''} of {every // numbered} turns"
-    if inputs > 1 and every % inputs == 0 and database.rows("from _several_ranks limit 1"):
-        return f"{every // inputs} step{'' if every == inputs else 's'} on each of {inputs} ranks"
+    if inputs > 1 and database.rows("from _several_ranks limit 1"):
+        if least == most:
+            return f"{most} step{'s' * (most > 1)} on each of {inputs} ranks"
+        return f"{least} to {most} steps on each of {inputs} ranks"
     return "no steps" if not every else "1 step" if every == 1 else f"{every} steps"
 
 

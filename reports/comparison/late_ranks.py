@@ -8,6 +8,12 @@ from ..tables import units
 from ..tables.sources import counting
 from .compared import letter
 
+_MOSTLY = 0.7  # of what others wait for ranks that are late: where the first has less they are late in turn
+_LATE = """
+    select rank, count(*) as late_cnt, sum(kept_waiting_ns)::bigint as kept_waiting_ns
+    from straggler
+    where is_straggler
+    group by rank"""
 _SLOWEST = (
     "from _slowest_rank where kind in (select kind from source where {counting}) order by kept_waiting_ns desc limit 1"
 )
@@ -48,5 +54,16 @@ def _slowest(database: Database) -> str:
         waited = (
             f"late in {late_in(late_cnt, step_cnt)}, they wait {units.said_ns(each_ns / step_cnt)} a step on average"
         )
+    late = database.dicts(_LATE)
+    all_ns = sum(one["kept_waiting_ns"] for one in late)
+    if row["kept_waiting_ns"] < _MOSTLY * all_ns:
+        in_all = sum(one["late_cnt"] for one in late)
+        kept = units.said_ns(all_ns / max(1, row["rank_cnt"] - 1) / max(1, step_cnt))
+        each = (
+            ""
+            if step_cnt <= 1
+            else f": late in {late_in(late_cnt, step_cnt)}, others in {in_all - late_cnt}; {kept} a step"
+        )
+        return f"ranks hold each other up in turn (rank {row['rank']} most{each})"
     cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"

@@ -15,7 +15,7 @@ from ..answer.step_text import is_uneven
 from ..answer.verdict_text import SNAPSHOT, said_shift
 from ..tables import units
 from ..tables.sources import counting
-from . import by_step, late_ranks, noise, one_job, spread, strangers, total, waterfall
+from . import amounts, by_step, late_ranks, noise, one_job, spread, strangers, total, waterfall
 from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run
 
@@ -64,6 +64,7 @@ def of_traces(
         elif first and other:
             said.append(of_pair(pair, (first, other), number, work))
             if not one_job.are_ranks([*pair]):
+                said.append("" if are_timed else amounts.said(pair, (first, other), number))
                 fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
                 said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
         else:

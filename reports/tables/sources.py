@@ -13,7 +13,8 @@ _LEAST_BYTES = 64 << 10  # live at the peak: scalars that a CPU program makes on
 def counting(database: Database, table: str = "source") -> str:
     """Which sources with rows in a table count: of recordings of the same steps one, as a run directory has several.
 
-    Of a rank that was recorded with and without memory that without (_memory_pass).
+    Of a rank that was recorded with and without memory that without (_memory_pass); of inputs of ranks those that fit
+    to the others (_rank_problem), if any does.
     """
     return database.looked_up(f"counting {table}", lambda: _counting(database, table))
 
@@ -22,6 +23,7 @@ def _counting(database: Database, table: str) -> str:
     is_filled = f"source.kind is not null and source.source_id in (select source_id from {quoted(table)})"
     if table == "source" and database.rows("from _memory_pass limit 1"):
         is_filled += " and source.source_id not in (from _memory_pass)"
+    is_filled += "".join(f" and source.source_id <> {source_id}" for source_id in _left_out(database))
     names = {name for (name,) in database.rows(f"select name from source where {is_filled}")}
     found = {rundir.recording(name) for name in names}.intersection(rundir.RECORDINGS)
     if len(found) < 2:
@@ -32,6 +34,20 @@ def _counting(database: Database, table: str) -> str:
     return f"{is_filled} and source.name not in ({', '.join(map(literal, others))})"
 
 
+def _left_out(database: Database) -> list[int]:
+    """The inputs that do not fit to those of other ranks, none where no input does."""
+    left_out = [
+        number
+        for (number,) in database.rows("select distinct source_id from _rank_problem where is_left_out order by 1")
+    ]
+    if not left_out:
+        return []
+    ((fitting_cnt,),) = database.rows(
+        f"select count(*) from source where kind is not null and source_id not in ({', '.join(map(str, left_out))})"
+    )
+    return left_out if fitting_cnt else []
+
+
 def shown(database: Database, rank: int | None = None) -> int:
     """The input to show: of those that count, and are of a rank if one is given, the lowest rank with GPU work.
 
@@ -40,11 +56,15 @@ def shown(database: Database, rank: int | None = None) -> int:
     Raises UsageError for a rank that is not there.
     """
     is_asked = "true" if rank is None else f"source.rank = {rank}"
-    rows = database.rows(
-        f"select source_id from source where {is_asked} and {counting(database)} "
-        "order by source_id not in (from _source_with_gpu), coalesce(source.rank, -1), source_id limit 1"
-    )
-    if not rows and rank is not None:
+    # what does not fit to the other ranks can be looked at by itself
+    for counts in (counting(database), "source.kind is not null") if rank is not None else (counting(database),):
+        rows = database.rows(
+            f"select source_id from source where {is_asked} and {counts} "
+            "order by source_id not in (from _source_with_gpu), coalesce(source.rank, -1), source_id limit 1"
+        )
+        if rows:
+            return int(rows[0][0])
+    if rank is not None:
         known = [
             str(known) for (known,) in database.rows("select distinct rank from source where rank >= 0 order by 1")
         ]
@@ -52,9 +72,7 @@ def shown(database: Database, rank: int | None = None) -> int:
             raise UsageError(f"--rank {rank}: no input says which rank it is")
         named = ", ".join(known) if len(known) <= _MOST_NAMED else f"{len(known)}, from {known[0]} to {known[-1]}"
         raise UsageError(f"--rank {rank}: the ranks here are {named}")
-    if not rows:
-        raise InputError("none of the inputs could be read, so there is nothing to show")
-    return int(rows[0][0])
+    raise InputError("none of the inputs could be read, so there is nothing to show")
 
 
 def of_rank(source_id: int) -> str:

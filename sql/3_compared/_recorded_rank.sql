@@ -1,4 +1,4 @@
--- A row is an input of a rank of several with GPU work, and when that was recorded.
+-- A row is an input of a rank of several, and when its work was recorded: that of its devices, without any its ranges.
 --
 -- columns:
 --   source_id    integer   the input
@@ -19,6 +19,11 @@ from source
 join (
     select source_id, min(start_ns) as start_ns, max(end_ns) as end_ns
     from gpu_op
+    group by source_id
+    union all
+    select source_id, min(start_ns), max(end_ns)
+    from range
+    where source_id not in (from _source_with_gpu)
     group by source_id
 ) as work using (source_id)
 where source.rank is not null and coalesce(source.world_size, 2) > 1 and source_id not in (from _memory_pass)

@@ -10,13 +10,22 @@ counted as (
     group by ranked.source_id, ranked.kind, ranked.rank
 ),
 compared as (
-    select *, mode(step_cnt) over (partition by kind) as usual_cnt
+    select
+        *,
+        mode(step_cnt) over (partition by kind) as usual_cnt,
+        count(*) over (partition by kind) as rank_cnt,
+        arg_max(rank, step_cnt) over (partition by kind) as most_rank,
+        max(step_cnt) over (partition by kind) as most_cnt
     from counted
 )
 select
     source_id,
     'warning' as severity,
-    abs(step_cnt - usual_cnt) as problem_cnt,
-    format('rank {} has {} steps, most others {}', rank, step_cnt, usual_cnt) as example
+    abs(step_cnt - if(rank_cnt = 2, most_cnt, usual_cnt)) as problem_cnt,
+    if(
+        rank_cnt = 2,
+        format('rank {} has {} steps, rank {} {}', rank, step_cnt, most_rank, most_cnt),
+        format('rank {} has {} steps, most others {}', rank, step_cnt, usual_cnt)
+    ) as example
 from compared
-where step_cnt <> usual_cnt
+where step_cnt <> if(rank_cnt = 2, most_cnt, usual_cnt)

@@ -311,6 +311,14 @@ def test_counters_of_gpus_that_the_program_does_not_use_are_left_out(tmp_path: P
         assert database.rows("select device_id, max_frac from metric_summary") == [(0, 0.5)]
 
 
+def test_counters_are_read_where_no_devices_are_listed(tmp_path: Path) -> None:
+    path = counted(tmp_path / "x.sqlite", OF_TWO, TWO)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("drop table TARGET_INFO_GPU")
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        assert of_kernels(database, "sm_active_frac")["first"] == pytest.approx((0.97,))
+
+
 @pytest.mark.parametrize(
     ("statement", "is_lost"),
     [

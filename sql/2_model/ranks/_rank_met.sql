@@ -1,8 +1,8 @@
 -- A row is a matched collective of one of several ranks, and when its last member came.
 --
 -- A collective takes as long as for the member that comes last; how much longer that of another member is, it waits. No clocks
--- are compared, but on CPUs: there a member may take longer because its thread was not run, and the last member has come no
--- later than its clock allows (collective_skew), where that is known.
+-- are compared, but on CPUs: there a member may take longer because its thread was not run, and the last member has come when
+-- the clocks allow it (collective_skew), where these are known.
 --
 -- columns:
 --   source_id       integer   the input
@@ -18,10 +18,11 @@
 --   last_ns         bigint    when the last member came
 
 with
--- on a CPU: until the last member came, at most
+-- on a CPU: how long until the last member came
 arrived as (
     select
         arrival.collective_id,
+        greatest(clock.last_ns, coalesce(clock.others_last_from_ns - clock.error_ns, clock.last_ns)) - arrival.arrival_ns as least_ns,
         greatest(clock.last_ns, coalesce(clock.others_last_to_ns + clock.error_ns, clock.last_ns)) - arrival.arrival_ns as most_ns
     from _arrival as arrival
     join _met_clock as clock on clock.match_id = arrival.match_id and clock.clock_id = arrival.clock_id
@@ -45,6 +46,8 @@ met as (
     join collective using (collective_id)
     where matched.match_id is not null
 )
-select met.* replace (least(met.last_ns, met.start_ns + arrived.most_ns) as last_ns)
+select met.* replace (
+    least(met.end_ns, greatest(least(met.last_ns, met.start_ns + arrived.most_ns), met.start_ns + arrived.least_ns)) as last_ns
+)
 from met
 left join arrived using (collective_id)

@@ -1,9 +1,9 @@
 -- A row is a reason why an input does not fit to those of the other ranks; is_left_out where its collectives are not matched.
 --
 -- Inputs of one kind are compared. One of another job has another world size than most, or was recorded while none of the
--- others was (10 s apart: clocks of hosts differ by less; only where times count from 1970), or has other Comms Ids than most
--- inputs for every collective whose group and number (Seq) it shares with any: of two jobs of equally many ranks neither is
--- chosen. An input that holds the same as an earlier one of the same rank is a copy.
+-- others was (10 s apart, as clocks of hosts differ by less, on one host a second; only where times count from 1970), or has
+-- other Comms Ids than most inputs for every collective whose group and number (Seq) it shares with any: of two jobs of equally
+-- many ranks neither is chosen. Of two inputs of one rank at the same time the later one, by their names, is left out.
 --
 -- columns:
 --   source_id     integer   the input
@@ -13,7 +13,7 @@
 
 with
 ranked as (
-    select source_id, kind, name, rank, world_size, coalesce(origin_ns, 0) as origin_ns
+    select source_id, kind, name, rank, host, world_size, coalesce(origin_ns, 0) as origin_ns
     from source
     semi join _several_ranks using (source_id)
 ),
@@ -46,7 +46,8 @@ same_rank as (
         bool_or(
             earlier.start_ns = later.start_ns and earlier.end_ns = later.end_ns
             and earlier.event_cnt = later.event_cnt and earlier.length_ns = later.length_ns
-        ) as is_copy
+        ) as is_copy,
+        bool_or(earlier.start_ns <= later.end_ns and later.start_ns <= earlier.end_ns) as is_beside
     from placed as later
     join placed as earlier
         on earlier.kind = later.kind
@@ -111,8 +112,8 @@ where input_cnt > 1
         from placed as other
         where other.kind = placed.kind
             and other.source_id <> placed.source_id
-            and other.start_ns <= placed.end_ns + 10000000000
-            and placed.start_ns <= other.end_ns + 10000000000
+            and greatest(other.start_ns - placed.end_ns, placed.start_ns - other.end_ns)
+            <= if(other.host = placed.host, 1000000000, 10000000000)
     )
 union all
 select source_id, 'other_job', 'other Comms Ids than the ranks with the same groups', true
@@ -124,7 +125,7 @@ select
     if(
         is_copy,
         format('rank {} again: {} is the same as {}', rank, name, other),
-        format('rank {} is in {} and in {}', rank, other, name)
+        format('rank {} is in {} and in {}', rank, other, name) || if(is_beside, ', which is left out', '')
     ),
-    is_copy
+    is_beside
 from same_rank

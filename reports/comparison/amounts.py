@@ -1,0 +1,71 @@
+"""Whether steps of two recordings compute as much: what operators' shapes say of it, and how many ranks there are."""
+
+from collections.abc import Sequence
+
+from ...analyze.store.database import Database
+from ..tables.sources import counting
+from .compared import letter
+from .spread import Spread, centres
+
+_UNLIKE = 0.05  # apart are steps that compute other amounts
+_ALIKE = 0.01  # apart are calls of an operator in a step of the same program
+_STEPS = """
+    select count(distinct step), count(*)
+    from _counted_step
+    where source_id in (select source_id from source where {})"""
+_FLOP = """
+    select operator, sum(call_cnt)::double, sum(flop)::double
+    from operator_summary
+    where flop > 0 and source_id in (select source_id from source where {})
+    group by operator"""
+_RANKS = "select count(distinct rank) from source where {}"
+
+
+def said(pair: tuple[Database, Database], steps: tuple[Spread, Spread], number: int) -> str:
+    """That a step of one computes more than one of the other, and who is faster for as much; "" where that is alike.
+
+    Operators say it where both are the same program, which calls each of them as often, with other sizes or on other
+    ranks. Where they do not, other numbers of ranks are said.
+    """
+    of = letter(number)
+    ranks = [max(1, database.rows(_RANKS.format(counting(database)))[0][0]) for database in pair]
+    among = f"A has {_ranks(ranks[0])}, {of} {_ranks(ranks[1])}"
+    flops = _flop_a_step(pair, ranks)
+    if flops is None:
+        if ranks[0] == ranks[1]:
+            return ""
+        return f"{among}: with a batch on each, a step of {of} is {ranks[1] / ranks[0]:.2f} x as much work"
+    more = flops[1] / flops[0]
+    if abs(more - 1) < _UNLIKE:
+        return ""
+    before, after = centres(*steps)
+    one, two = (f"{flop / 1e9:,.3g}" for flop in flops)
+    text = f"a step of {of} computes {more:.2f} x as much ({one} -> {two} GFLOP by the shapes of operators"
+    text += f"; {among})" if ranks[0] != ranks[1] else ")"
+    if not before or not after:
+        return text
+    factor = before / after * more
+    speed = f"{factor:.2f} x as fast" if factor >= 1 else f"{1 / factor:.2f} x as slow"
+    return f"{text}: for as much work {of} is {speed}"
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count > 1)}"
+
+
+def _flop_a_step(pair: Sequence[Database], ranks: list[int]) -> tuple[float, float] | None:
+    """What a step of all ranks computes in each; None where that is not known, or not the same program."""
+    if not all(database.rows("select 1 from range where shape_id is not null limit 1") for database in pair):
+        return None
+    found = []
+    for database, rank_cnt in zip(pair, ranks, strict=True):
+        ((step_cnt, counted_cnt),) = database.rows(_STEPS.format(counting(database)))
+        rows = database.rows(_FLOP.format(counting(database)))
+        if not step_cnt or not rows:
+            return None
+        calls = {operator: call_cnt / counted_cnt for operator, call_cnt, _ in rows}
+        found.append((calls, sum(flop for *_, flop in rows) / counted_cnt * rank_cnt))
+    (first, before), (other, after) = found
+    if first.keys() != other.keys() or any(abs(other[name] / cnt - 1) > _ALIKE for name, cnt in first.items()):
+        return None
+    return before, after
