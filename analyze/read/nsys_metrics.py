@@ -29,12 +29,14 @@ from .nsys_tables import Export, Table, Tally
 from .staging import Staging
 
 BATCHES_AT_ONCE = 6
-_TABLE = Table("GPU_METRICS", ("metricId", "value"), ("timestamp", "rawTimestamp", "typeId"))
+TABLE = "GPU_METRICS"
+_TABLE = Table(TABLE, ("metricId", "value"), ("timestamp", "rawTimestamp", "typeId"))
 _NAMES = "TARGET_INFO_GPU_METRICS"
 _EVENTS = Table("GENERIC_EVENTS", ("typeId",), ("timestamp", "rawTimestamp"), ("data",))
 _SOURCE = "GpuMetrics"  # of GENERIC_EVENT_SOURCES
-_GPU = 0xFF  # of a type: nsys' number of the GPU
+GPU = 0xFF  # of a type: nsys' number of the GPU
 _MOST_NAMES = 10_000  # a GPU has some hundred
+_FIRST = 100  # samples, of which one may lack a metric
 _NAME = re.compile(r"\s*(?P<name>[^\[]*[^\[\s])\s*(\[(?P<unit>[^\]]*)\])?\s*")
 _COUNTS = re.compile(r"(?i)\bstarted$|\brequests to\b")  # of names without a unit those that are no percentages
 
@@ -45,7 +47,7 @@ Named = tuple[int, int | None, str, object, str, bool]  # type, metric, text, de
 def read(export: Export, staging: Staging, listed: Iterable[Device]) -> None:
     """Load the samples of the devices that the input uses; notes how many, and what is lost."""
     # where no devices are listed both call them alike
-    ordinals = {device.gpu_id: device.ordinal for device in listed} or {number: number for number in range(_GPU + 1)}
+    ordinals = {device.gpu_id: device.ordinal for device in listed} or {number: number for number in range(GPU + 1)}
     try:
         if _TABLE.name in export.columns:
             kept = _load(export, staging, _TABLE, "nsys_metric_sample", _of_table(export, ordinals))
@@ -56,8 +58,10 @@ def read(export: Export, staging: Staging, listed: Iterable[Device]) -> None:
     except CorruptInputError as error:  # nothing else hangs on them
         staging.fact("lost", "GPU counters", str(error))
         return
-    if kept:
-        staging.fact("holds", "samples of GPU counters", kept, "metric_summary")
+    if not kept and not export.size(_TABLE.name if _TABLE.name in export.columns else _EVENTS.name):
+        return
+    said = "metric_summary" if kept else "not read: none is a percentage or a clock of a GPU that the program uses"
+    staging.fact("holds", "samples of GPU counters", kept, said)
 
 
 def _load(export: Export, staging: Staging, table: Table, file: str, names: list[Named]) -> int:
@@ -102,7 +106,7 @@ def _of_table(export: Export, ordinals: Ordinals) -> list[Named]:
 
 
 def _of_events(export: Export, ordinals: Ordinals) -> list[Named]:
-    """The metrics that are read of GENERIC_EVENTS: those of the first sample of each type."""
+    """The metrics that are read of GENERIC_EVENTS: those of the first samples of each type."""
     has = export.columns
     if (
         not {"typeid", "data"} <= has.get(_EVENTS.name, {}).keys()
@@ -122,7 +126,7 @@ def _of_events(export: Export, ordinals: Ordinals) -> list[Named]:
         "select distinct typeId from GENERIC_EVENT_TYPES where typeof(typeId) = 'integer' "
         f"and sourceId in ({', '.join(map(str, sources)) or 'null'}) limit {_MOST_NAMES}"
     ):
-        for (told,) in export.select(f"select data from {_EVENTS.name} where typeId = {kind} limit 1"):
+        for (told,) in export.select(f"select data from {_EVENTS.name} where typeId = {kind} limit {_FIRST}"):
             found += [(kind, None, text) for text in islice(_parsed(told), _MOST_NAMES)]
     return _read_ones(found, ordinals)
 
@@ -141,10 +145,10 @@ def _read_ones(rows: Iterable[tuple[int, int | None, str]], ordinals: Ordinals) 
     found = {}
     for kind, metric, text in rows:
         parts = _NAME.fullmatch(text)
-        if parts is None or (kind & _GPU) not in ordinals:
+        if parts is None or (kind & GPU) not in ordinals:
             continue
         unit = parts["unit"] or ("" if _COUNTS.search(parts["name"]) else "%")
         is_clock = "clock" in text.lower()
         if is_clock or "%" in unit:
-            found[kind, metric, text] = (kind, metric, text, ordinals[kind & _GPU], parts["name"], is_clock)
+            found[kind, metric, text] = (kind, metric, text, ordinals[kind & GPU], parts["name"], is_clock)
     return list(found.values())

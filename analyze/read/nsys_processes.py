@@ -74,10 +74,10 @@ def apart(path: Path) -> list[Process]:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("pragma trusted_schema = off")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
-            gpus = _gpus(connection)
-            if len({pid for pid, _ in gpus}) < 2:
+            known = gpus(connection)
+            if len({pid for pid, _ in known}) < 2:
                 return []
-            found = with_work(_counts(connection), gpus)
+            found = with_work(_counts(connection), known)
             workers = [process for process in found if process.gpu_op_cnt * _HARDLY >= _most(found)]
             if not 2 <= len(workers) <= len(found) <= _MOST_PROCESSES or _share(workers):
                 return []
@@ -152,7 +152,7 @@ def statement_of_counts(tables: Collection[str]) -> str:
     return f"select process & {PROCESS_MASK}, device, count(*) from ({of_all}) group by 1, 2 order by 1, 2"
 
 
-def _gpus(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
+def gpus(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
     """Of each process and device as it calls it the GPU; empty where the file does not say."""
     if {"gpuid", "cudaid", "pid"} <= _columns(connection, "TARGET_INFO_CUDA_DEVICE"):
         rows = connection.execute(

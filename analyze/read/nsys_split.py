@@ -10,15 +10,16 @@ lowest 24), tables about the target in processId or pid. What says no process is
 """
 
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
 from ... import unfinished
 from ...errors import CorruptInputError, InputError, OutputError
 from ...progress import Progress
-from . import nsys_report
+from . import nsys_metrics, nsys_report
 from .inputs import Kind, recognise, spare
-from .nsys_processes import PROCESS_MASK, WORK, Process, apart, in_ranks, meeting, statement_of_counts, with_work
+from .nsys_processes import PROCESS_MASK, WORK, Process, apart, gpus, in_ranks, meeting, statement_of_counts, with_work
 from .nsys_sqlite import checked
 from .nsys_tables import WHAT_TO_DO, Export, guarded
 
@@ -49,6 +50,7 @@ def _split(report: Path, export: Export, folder: Path, progress: Progress, force
         raise InputError(f"{report}: {what} GPU work, so there is nothing to split; analyze it as it is")
     made = [(folder / f"{process.called}.sqlite", process) for process in found]
     spare([export.path], *(target for target, _ in made))
+    shared = _shared(export)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = [target.name for target, _ in made if target.exists()]
@@ -56,7 +58,7 @@ def _split(report: Path, export: Export, folder: Path, progress: Progress, force
             raise OutputError(f"{folder} has {', '.join(there[:3])} already; choose another place for -o, or --force")
         for target, process in made:
             progress.step(f"process {process.pid}", len(export.columns))
-            _write(export, target, process, progress)
+            _write(export, target, process, shared, progress)
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     return made
@@ -64,7 +66,7 @@ def _split(report: Path, export: Export, folder: Path, progress: Progress, force
 
 def _processes(export: Export) -> list[Process]:
     """Those with GPU work: as they are read in one file, else in the order of their devices."""
-    tables = [name for name in WORK if {"globalpid", "deviceid"} <= export.columns.get(name, {}).keys()]
+    tables = _tables(export)
     if not tables:
         return []
     if found := apart(export.path):
@@ -74,8 +76,23 @@ def _processes(export: Export) -> list[Process]:
     return in_ranks(export.path, with_work(export.select(statement_of_counts(tables)), {}), met)
 
 
-def _write(export: Export, path: Path, process: Process, progress: Progress) -> None:
-    """Copy what is of one process, and what says none; the file is there when it is whole."""
+def _shared(export: Export) -> set[int]:
+    """nsys' numbers of the GPUs on which several processes work."""
+    with closing(guarded(sqlite3.connect(export.uri, uri=True))) as connection:
+        found = with_work(export.select(statement_of_counts(_tables(export))), gpus(connection))
+    return {gpu for one in found for other in found if one is not other for gpu in one.gpus & other.gpus}
+
+
+def _tables(export: Export) -> list[str]:
+    """Those of work that say of which process it is."""
+    return [name for name in WORK if {"globalpid", "deviceid"} <= export.columns.get(name, {}).keys()]
+
+
+def _write(export: Export, path: Path, process: Process, shared: Collection[int], progress: Progress) -> None:
+    """Copy what is of one process, and what says none; the file is there when it is whole.
+
+    shared: GPUs of several processes, whose counters are of none.
+    """
     partial = unfinished.beside(path)
     try:
         with closing(guarded(sqlite3.connect(partial, isolation_level=None, uri=True))) as target:
@@ -85,9 +102,10 @@ def _write(export: Export, path: Path, process: Process, progress: Progress) -> 
             target.execute("begin")
             for name, columns in export.columns.items():
                 table = _quoted(name)
-                target.execute(
-                    f"create table main.{table} as select * from export.{table} where {_chosen(columns, process)}"
-                )
+                chosen = _chosen(columns, process)
+                if name == nsys_metrics.TABLE and "typeid" in columns and shared:
+                    chosen = f"{_quoted(columns['typeid'])} & {nsys_metrics.GPU} not in ({', '.join(map(str, shared))})"
+                target.execute(f"create table main.{table} as select * from export.{table} where {chosen}")
                 progress.advance(1)
             target.execute("commit")
         partial.replace(path)

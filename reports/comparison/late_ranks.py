@@ -1,6 +1,7 @@
 """Of inputs of several ranks which rank holds the others up in each, so that a change is seen to have helped or not."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...analyze.store.database import Database
 from ..answer.step_text import late_in
@@ -13,7 +14,8 @@ _LATE = """
     select rank, count(*) as late_cnt, sum(kept_waiting_ns)::bigint as kept_waiting_ns
     from straggler
     where is_straggler
-    group by rank"""
+    group by rank
+    order by kept_waiting_ns desc, rank"""
 _SLOWEST = (
     "from _slowest_rank where kind in (select kind from source where {counting}) order by kept_waiting_ns desc limit 1"
 )
@@ -54,16 +56,28 @@ def _slowest(database: Database) -> str:
         waited = (
             f"late in {late_in(late_cnt, step_cnt)}, they wait {units.said_ns(each_ns / step_cnt)} a step on average"
         )
-    late = database.dicts(_LATE)
-    all_ns = sum(one["kept_waiting_ns"] for one in late)
-    if row["kept_waiting_ns"] < _MOSTLY * all_ns:
-        in_all = sum(one["late_cnt"] for one in late)
-        kept = units.said_ns(all_ns / max(1, row["rank_cnt"] - 1) / max(1, step_cnt))
-        each = (
-            ""
-            if step_cnt <= 1
-            else f": late in {late_in(late_cnt, step_cnt)}, others in {in_all - late_cnt}; {kept} a step"
-        )
-        return f"ranks hold each other up in turn (rank {row['rank']} most{each})"
+    others = [one for one in database.dicts(_LATE) if one["rank"] != row["rank"]]
+    if row["kept_waiting_ns"] < _MOSTLY * (row["kept_waiting_ns"] + sum(one["kept_waiting_ns"] for one in others)):
+        return _of_several(row, others)
     cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"
+
+
+def _of_several(row: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+    """Of ranks that are late in turn how often, of ranks that are late together which; and how long others wait.
+
+    row: the slowest of them, of _slowest_rank; others: of _LATE.
+    """
+    late_cnt, step_cnt = row["straggler_cnt"], max(1, row["step_cnt"] or 0)
+    all_ns = row["kept_waiting_ns"] + sum(one["kept_waiting_ns"] for one in others)
+    together = [one for one in others if one["late_cnt"] > late_cnt / 2 and late_cnt + one["late_cnt"] > step_cnt]
+    if together:  # they cannot be late in other steps
+        named = ", ".join(str(rank) for rank in sorted([row["rank"], *(one["rank"] for one in together)]))
+        waiting = max(1, row["rank_cnt"] - 1 - len(together))
+        return (
+            f"ranks {named} hold the others up (late in {late_in(late_cnt, step_cnt)}, they wait "
+            f"{units.said_ns(all_ns / waiting / step_cnt)} a step on average)"
+        )
+    each = units.said_ns(all_ns / max(1, row["rank_cnt"] - 1) / step_cnt)
+    late = f"late in {late_in(late_cnt, step_cnt)}, others in {sum(one['late_cnt'] for one in others)}; {each} a step"
+    return f"ranks hold each other up in turn (rank {row['rank']} most: {late})"

@@ -186,10 +186,7 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
                 f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit}, one among the others' ({facts}; {widths})"
             )
     elif found.is_noise and found.before != found.after:
-        means = _means(first, other)
-        least = (found.least or 0.0) / found.before if found.before else 0.0
-        shows = "; they differ too much to tell" if least > 1 else f"; less than {_per_cent(least)} would not show"
-        widths += means + (shows if least else "")
+        widths += _means(first, other) + _shows(found)
         return f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit} ({facts}; {widths})"
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
     if not found.before or not found.after:
@@ -208,8 +205,16 @@ def _of_other_work(first: spread.Spread, other: spread.Spread, one: str, two: st
     )
     a, b = (spread.by_amount(one, mean) for one, mean in ((first, tokens[0]), (other, tokens[1])))
     if spread.are_alike(a, b):
-        return f"{_NONE} found: {facts}"
+        return f"{_NONE} found: {facts}{_shows(spread.difference(a, b))}"
     return _factor(after.rate / before.rate, one, two, facts)
+
+
+def _shows(found: noise.Difference) -> str:
+    """How small a difference would not show."""
+    least = (found.least or 0.0) / found.before if found.before else 0.0
+    if not least:
+        return ""
+    return "; they differ too much to tell" if least > 1 else f"; less than {_per_cent(least)} would not show"
 
 
 def _means(first: spread.Spread, other: spread.Spread) -> str:

@@ -13,7 +13,7 @@ _LINES = {
     "dram_frac": "memory bandwidth",
 }  # fmt: skip
 _COLUMNS = (
-    'short_name, sampled_ns, "limit", alone_frac, sm_active_frac, sm_issue_frac, tensor_active_frac, '
+    'short_name, sampled_ns, "limit", sampled_frac, alone_frac, sm_active_frac, sm_issue_frac, tensor_active_frac, '
     "dram_read_frac + dram_write_frac as dram_frac"
 )
 
@@ -43,16 +43,18 @@ def _kernels(source: Source) -> Iterable[Section | None]:
     known = [row for row in rows if row["alone_frac"] >= _ALONE and any(row[column] is not None for column in _LINES)][
         :_BAR_CNT
     ]
-    drawn = [
-        {"label": row["short_name"], **{title: row[column] or 0 for column, title in _LINES.items()}} for row in known
-    ]
+    columns = [column for column in _LINES if any(row[column] is not None for row in known)]
+    figure = figures.side_by_side(known, "short_name", columns, "%", 100) if known else None
+    for trace, column in zip(figure["data"] if figure else (), columns, strict=True):  # what is not known has no bar
+        trace["x"] = [None if row[column] is None else x for x, row in zip(trace["x"], known, strict=True)]
+        trace["name"] = _LINES[column]
     yield section(
         "kernel-counters", "Kernels by GPU counters",
         "The kernels with the most time, and how much of the GPU's units they use while they run. “Alone” is the part "
         "of their time in samples in which nothing else ran: below half of it the values say more of what runs beside "
         "them, and have no bar." + source.apart(),
         "kernel_metric_summary", rows,
-        figures.side_by_side(drawn, "label", list(_LINES.values()), "%", 100) if drawn else None,
+        figure,
         keys={"short_name": "kernel"},
     )  # fmt: skip
 

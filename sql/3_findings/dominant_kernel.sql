@@ -115,9 +115,9 @@ select
     || if(2 * sum(kernel.known_ns) >= sum(kernel.critical_ns), format(', where the device''s data sheet allows {}',
         said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '')
     || coalesce(any_value(said_counters(counter.sm_active, counter.tensor_active, counter.dram_read + counter.dram_write))
-        filter (counter.alone_frac >= 0.5), '') as evidence,
+        filter (counter.alone_frac >= 0.5 and counter.sampled_frac >= 0.5), '') as evidence,
     coalesce(any_value(limit_advice(counter.limit, has_torch(kernel.source_id))), '')
-    || case
+    || regexp_replace(case
         when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
                 when max(few.block_cnt) < 1.5 and max(kernel.thread_cnt) = 1 then 'A single thread runs'
@@ -209,7 +209,8 @@ select
                 || 'it and its neighbours, and move fewer bytes.',
                 'Make one kernel of it and its neighbours, and move fewer bytes.')
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
-    end as advice
+    -- which is no help where counters say that memory is not the limit
+    end, if(coalesce(any_value(counter.limit), 'memory') = 'memory', '^$', '(;|,| and) (and )?move fewer bytes\.$'), '.') as advice
 from named as kernel
 join _dominant_kernel as dominant using (source_id, name_id)
 join _short_name as short using (source_id, name_id)

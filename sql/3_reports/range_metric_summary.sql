@@ -5,14 +5,15 @@
 -- columns:
 --   path                 varchar   names from the outermost range down, joined by '/'
 --   sampled_ns           bigint    time of its kernels and graphs in which the counters were sampled
---   limit                varchar   'memory', 'tensor cores' or 'instructions' at limit_frac of its peak (see threshold) or above;
---         else 'idle multiprocessors', or 'latency' where they are at work and wait; NULL for mixed or unknown values
+--   limit                varchar   limit of the kernels that take seven tenths of its time or more (kernel_metric_summary), NULL where they differ or
+--         it is not known
+--   sampled_frac         double    sampled_ns as a fraction of all their time
 --   alone_frac           double    part of sampled_ns in samples in which nothing else ran: below 1 the others' values are mixed in
 --   sm_active_frac       double    part of the multiprocessors' time with work on them; NULL, as below, without such a counter
 --   sm_issue_frac        double    part of their cycles in which they issue an instruction
 --   tensor_active_frac   double    part of their cycles in which their tensor cores are at work
---   dram_read_frac       double    part of the memory's bandwidth that reads take
---   dram_write_frac      double    part of the memory's bandwidth that writes take
+--   dram_read_frac       double    part of the memory's bandwidth that reads take, in samples in which the device copies and sets nothing
+--   dram_write_frac      double    part of the memory's bandwidth that writes take, likewise
 --   path_id              bigint    key of the path
 --   source_id            integer   the input, see trace_info
 --   rank                 integer   rank of the input, NULL if not recorded
@@ -21,6 +22,7 @@ select
     range_path.path,
     used.sampled_ns,
     used.limit,
+    used.sampled_frac,
     used.alone_frac,
     used.sm_active as sm_active_frac,
     used.sm_issue as sm_issue_frac,

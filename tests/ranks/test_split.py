@@ -79,6 +79,24 @@ def test_a_real_report_of_two_gpus_is_split_without_loss(tmp_path: Path) -> None
     assert sums[0] == tuple(one + other for one, other in zip(sums[1], sums[2], strict=True))
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_counters_of_a_gpu_that_several_processes_use_are_of_none_of_them(is_shared: bool, tmp_path: Path) -> None:
+    node = as_node(tmp_path / "node.sqlite", 2)
+    with closing(sqlite3.connect(node)) as file, file:
+        if is_shared:
+            file.execute("update TARGET_INFO_CUDA_DEVICE set gpuId = 0")
+        file.execute("create table TARGET_INFO_GPU_METRICS (typeId integer, metricId integer, metricName text)")
+        file.execute("create table GPU_METRICS (timestamp integer, typeId integer, metricId integer, value integer)")
+        for gpu in (0, 1):
+            file.execute("insert into TARGET_INFO_GPU_METRICS values (?, 1, 'SMs Active [Throughput %]')", [256 + gpu])
+            file.execute("insert into GPU_METRICS values (1000, ?, 1, 50)", [256 + gpu])
+    counts = []
+    for path, _ in nsys_split.split(node, tmp_path / "ranks", Silent()):
+        with closing(sqlite3.connect(path)) as file:
+            counts.append(file.execute("select count(*) from GPU_METRICS where typeId = 256").fetchone()[0])
+    assert counts == ([0, 0] if is_shared else [1, 1])
+
+
 def test_what_cannot_be_split_is_said_and_leaves_nothing(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     target = tmp_path / "ranks"
     with pytest.raises(InputError, match="one process has GPU work"):

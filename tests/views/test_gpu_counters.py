@@ -174,6 +174,8 @@ def test_kernels_that_share_samples_are_said_to(tmp_path: Path) -> None:
         ({"sm": 30, "issue": 20, "tensor": 20, "read": 10, "write": 10}, "idle multiprocessors"),
         ({"sm": 99, "issue": 20, "tensor": 20, "read": 10, "write": 10}, "latency"),
         ({"sm": 99, "issue": 20, "tensor": 20}, None),  # memory is not known
+        ({"sm": 99, "issue": 70, "read": 10, "write": 10}, None),  # whose instructions is not known
+        ({"sm": 30, "issue": 20, "read": 10, "write": 10}, None),
         ({"sm": 99, "issue": 20, "tensor": 80}, "tensor cores"),
         ({"read": 70, "write": 10}, "memory"),
         ({"clock": 1_980_000_000}, None),
@@ -261,6 +263,7 @@ def test_counters_are_shared_as_plain_loops_share_them(
         for name, begin, stop in spans:
             ran[name] += max(0, min(stop, end) - max(begin, start))
         whole = sum(ran.values())
+        moments = {at for _, begin, stop in spans for at in range(max(begin, start), min(stop, end), US)}
         for name, part in ran.items():
             if part:
                 share = part / whole
@@ -268,7 +271,7 @@ def test_counters_are_shared_as_plain_loops_share_them(
                 found[0] += part
                 found[1] += part * (part == whole)
                 found[2] += value / 100 * (end - start) * share
-                found[3] += min(end - start, whole) * share
+                found[3] += US * len(moments) * share
                 found[4] += (end - start) * share
     samples = [Sample(start, {SM: value}) for start, value in starts]
     with analyze([counted(folder / "x.sqlite", samples, kernels(*spans))], folder / "x.duckdb") as database:
@@ -280,6 +283,79 @@ def test_counters_are_shared_as_plain_loops_share_them(
         assert (ran_ns, alone_frac) == pytest.approx((part, alone / part))
         if abs(10 * busy - length) > 1e-6 and abs(count - 1.05 * busy) > 1e-6:  # at the limit digits decide
             assert value == (pytest.approx(min(count / busy, 1), abs=1e-6) if says else None)
+
+
+def test_what_the_device_copies_itself_is_no_kernels_bandwidth(tmp_path: Path) -> None:
+    """A kernel takes 10 %, the copy that follows it 90 %: of samples in which both ran nobody knows."""
+    spans = [("k", start, start + 50 * US) for start in range(MS, 5 * MS, 100 * US)]
+    timeline = kernels(*spans)
+    for kind, is_within in (("memcpy", True), ("memset", False), ("memcpy", False)):
+        ops = [
+            Op(
+                kind, "", 8, op.start + 50 * US, op.end + 50 * US, op.correlation + 1000, bytes=1 << 20,
+                is_within=is_within,
+            )
+            for op in timeline.ops
+        ]  # fmt: skip
+        calls = [
+            Call(MAIN, call.start, call.end, "cudaMemcpyAsync", call.correlation + 1000) for call in timeline.calls
+        ]
+        whole = Timeline([], timeline.calls + calls, timeline.ops + ops, 6 * MS)
+        coarse = every(100 * US, MS, 5 * MS, sm=48, read=25, write=25)
+        fine = [
+            sample
+            for start in range(MS, 5 * MS, 100 * US)
+            for sample in (*every(50 * US, start, start + 50 * US, sm=96, read=5, write=5),
+                           *every(50 * US, start + 50 * US, start + 100 * US, sm=0, read=45, write=45))
+        ]  # fmt: skip
+        known = kind == "memcpy" and not is_within  # as slow as the link to the host
+        for number, (samples, expected) in enumerate(((coarse, 0.5 if known else None), (fine, 0.05))):
+            path = counted(tmp_path / f"{kind}{known}{number}.sqlite", samples, whole)
+            with analyze([path], path.with_suffix(".duckdb")) as database:
+                found = of_kernels(database, "sm_active_frac, dram_read_frac")["k"]
+            assert found == pytest.approx((0.96, expected))
+
+
+def test_kernels_side_by_side_do_not_halve_what_they_use(tmp_path: Path) -> None:
+    spans = [(name, start + 20 * US, start + 40 * US) for start in range(MS, 5 * MS, 100 * US) for name in ("a", "b")]
+    samples = every(100 * US, 0, 6 * MS, sm=18)
+    with analyze([counted(tmp_path / "x.sqlite", samples, kernels(*spans))], tmp_path / "x.duckdb") as database:
+        assert of_kernels(database, "sm_active_frac, alone_frac")["a"] == pytest.approx((0.9, 0))
+
+
+def test_samples_of_a_part_do_not_speak_for_the_whole(tmp_path: Path, run_command: Any) -> None:
+    path = counted(tmp_path / "x.sqlite", [one for one in OF_TWO if one.start < 1_500 * US], TWO)
+    with analyze([path], tmp_path / "x.duckdb") as database:
+        found = of_kernels(database, 'sampled_frac, dram_read_frac, "limit"')
+        ((evidence, advice),) = database.rows(
+            "select evidence, advice from finding where rule = 'dominant_kernel' and place = 'first'"
+        )
+    assert found == {"first": pytest.approx((0.25, 0.5, None))}
+    assert "counters" not in evidence and not advice.startswith("Memory is its limit")
+    assert "(sampled in 17% of that time)" in " ".join(run_command("summary", path).stdout.split())
+
+
+@pytest.mark.parametrize("name", ["void dgemm_kernel", "volta_dgemm_128x64_nn", "add<double>"])
+@pytest.mark.first(1)
+def test_numbers_of_64_bits_do_not_wait_for_latency(name: str, tmp_path: Path) -> None:
+    """Their units have no counter."""
+    samples = every(100 * US, 0, 5 * MS, sm=97, issue=5, tensor=0, read=10, write=5)
+    with analyze(
+        [counted(tmp_path / "x.sqlite", samples, kernels((name, MS, 3 * MS)))], tmp_path / "x.duckdb"
+    ) as database:
+        assert of_kernels(database, '"limit"') == {name: (None,)}
+
+
+def test_a_range_of_kernels_with_other_limits_has_none(tmp_path: Path) -> None:
+    ranges = (Range(MAIN, -100, 3500, "step"), Range(MAIN, 0, 1500, "forward"), Range(MAIN, 1900, 3400, "backward"))
+    timeline = kernels(("first", MS, 3 * MS), ("second", 3 * MS, 5 * MS), ranges=ranges)
+    samples = [
+        *every(100 * US, MS, 3 * MS, sm=97, issue=40, tensor=30, read=50, write=25),
+        *every(100 * US, 3 * MS, 5 * MS, sm=90, issue=35, tensor=80, read=5, write=5),
+    ]
+    with analyze([counted(tmp_path / "x.sqlite", samples, timeline)], tmp_path / "x.duckdb") as database:
+        found = dict(database.rows('select path, "limit" from range_metric_summary'))
+    assert found == {"step": None, "step/forward": "memory", "step/backward": "tensor cores"}
 
 
 def test_samples_that_are_missing_stand_for_nothing(tmp_path: Path) -> None:

@@ -39,6 +39,17 @@ met as (
     join _rank_wait as wait using (collective_id)
     where matched.match_id is not null
 ),
+-- those that were over: two buckets on CPUs run beside each other
+meeting as (
+    select
+        source_id,
+        coalesce(process_id, -1) as process_id,
+        coalesce(group_name, '') as "group",
+        coalesce(group_ranks, '') as group_ranks,
+        work_end_ns as met_ns
+    from met
+    where is_meeting
+),
 way as (
     select
         stretch.source_id,
@@ -50,16 +61,18 @@ way as (
         stretch.start_ns,
         stretch.end_ns,
         first.start_ns as first_ns,
-        max(if(is_meeting, work_end_ns, null)) over (
-            partition by met.source_id, met.process_id, met.group_name, met.group_ranks
-            order by met.work_start_ns, met.collective_id
-            rows between unbounded preceding and 1 preceding
-        ) as met_ns
+        meeting.met_ns
     from _rank_stretch as stretch
     join met using (collective_id)
     left join (
         select source_id, min(start_ns) as start_ns from _rank_stretch where collective_id is null group by source_id
     ) as first on first.source_id = stretch.source_id
+    asof left join meeting
+        on meeting.source_id = met.source_id
+        and meeting.process_id = coalesce(met.process_id, -1)
+        and meeting."group" = coalesce(met.group_name, '')
+        and meeting.group_ranks = coalesce(met.group_ranks, '')
+        and meeting.met_ns <= met.work_start_ns
 ),
 begun as (
     select *, least(coalesce(met_ns, first_ns, start_ns), end_ns) as since_ns
