@@ -290,12 +290,14 @@ def _without_twins(found: list[Input]) -> list[Input]:
     """
     sizes = {item.path.name: item.size_bytes for item in found}
     exported = {item.path.with_suffix("") for item in found if item.kind is Kind.NSYS_SQLITE}
-    return [
-        item
-        for item in found
-        if sizes.get(item.path.with_suffix("").name) != item.content_bytes
-        and (item.kind is not Kind.NSYS_REPORT or item.path.with_suffix("") not in exported)
-    ]
+
+    def is_twin(item: Input) -> bool:
+        if item.kind is Kind.NSYS_REPORT and item.path.with_suffix("") in exported:
+            return True
+        unpacked = sizes.get(item.path.with_suffix("").name)
+        return unpacked is not None and (item.kind is not Kind.KINETO or unpacked == item.content_bytes)
+
+    return [item for item in found if not is_twin(item)]
 
 
 def recognise(path: Path) -> Input:

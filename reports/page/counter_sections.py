@@ -13,7 +13,7 @@ _LINES = {
     "dram_frac": "memory bandwidth",
 }  # fmt: skip
 _COLUMNS = (
-    'short_name, sampled_ns, "limit", sampled_frac, alone_frac, sm_active_frac, sm_issue_frac, tensor_active_frac, '
+    "short_name, sampled_ns, limited_by, sampled_frac, alone_frac, sm_active_frac, sm_issue_frac, tensor_active_frac, "
     "dram_read_frac + dram_write_frac as dram_frac"
 )
 

@@ -116,7 +116,7 @@ select
         said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '')
     || coalesce(any_value(said_counters(counter.sm_active, counter.tensor_active, counter.dram_read + counter.dram_write))
         filter (counter.alone_frac >= 0.5 and counter.sampled_frac >= 0.5), '') as evidence,
-    coalesce(any_value(limit_advice(counter.limit, has_torch(kernel.source_id))), '')
+    coalesce(any_value(limit_advice(counter.limited_by, has_torch(kernel.source_id))), '')
     || regexp_replace(case
         when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then
             case
@@ -204,13 +204,13 @@ select
         when regexp_matches(any_value(name.text), '_fusion(_\d+)?$') then
             'The compiler (XLA) has fused it already: move fewer bytes (16 bits, fewer elements).'
         when not has_torch(kernel.source_id) then
-            if(any_value(counter.limit) is null,
+            if(any_value(counter.limited_by) is null,
                 'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
                 || 'it and its neighbours, and move fewer bytes.',
                 'Make one kernel of it and its neighbours, and move fewer bytes.')
         else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
     -- which is no help where counters say that memory is not the limit
-    end, if(coalesce(any_value(counter.limit), 'memory') = 'memory', '^$', '(;|,| and) (and )?move fewer bytes\.$'), '.') as advice
+    end, if(coalesce(any_value(counter.limited_by), 'memory') = 'memory', '^$', '(;|,| and) (and )?move fewer bytes\.$'), '.') as advice
 from named as kernel
 join _dominant_kernel as dominant using (source_id, name_id)
 join _short_name as short using (source_id, name_id)

@@ -6,7 +6,7 @@
 -- columns:
 --   short_name           varchar   short name, unique within the input's costliest kernels
 --   sampled_ns           bigint    time of its kernels and graphs in which the counters were sampled
---   limit                varchar   'memory', 'tensor cores' or 'instructions' at limit_frac of its peak (see threshold) or above; else
+--   limited_by           varchar   'memory', 'tensor cores' or 'instructions' at limit_frac of its peak (see threshold) or above; else
 --         'idle multiprocessors', or 'latency' where they are at work and wait; NULL for mixed, unknown or few values, and where
 --         numbers of 64 bits seem to wait
 --   sampled_frac         double    sampled_ns as a fraction of all their time
@@ -23,7 +23,7 @@
 select
     coalesce(short.short_name, name.text) as short_name,
     used.sampled_ns,
-    used.limit,
+    used.limited_by,
     used.sampled_frac,
     used.alone_frac,
     used.sm_active as sm_active_frac,

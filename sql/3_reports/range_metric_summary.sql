@@ -5,7 +5,7 @@
 -- columns:
 --   path                 varchar   names from the outermost range down, joined by '/'
 --   sampled_ns           bigint    time of its kernels and graphs in which the counters were sampled
---   limit                varchar   limit of the kernels that take seven tenths of its time or more (kernel_metric_summary), NULL where they differ or
+--   limited_by           varchar   limit of the kernels that take seven tenths of its time or more (kernel_metric_summary), NULL where they differ or
 --         it is not known
 --   sampled_frac         double    sampled_ns as a fraction of all their time
 --   alone_frac           double    part of sampled_ns in samples in which nothing else ran: below 1 the others' values are mixed in
@@ -21,7 +21,7 @@
 select
     range_path.path,
     used.sampled_ns,
-    used.limit,
+    used.limited_by,
     used.sampled_frac,
     used.alone_frac,
     used.sm_active as sm_active_frac,

@@ -123,7 +123,7 @@ def test_a_kernel_has_what_the_samples_of_its_time_say(tmp_path: Path) -> None:
     with analyze([counted(tmp_path / "x.sqlite", OF_TWO, TWO)], tmp_path / "x.duckdb") as database:
         found = of_kernels(
             database,
-            'sampled_ns, alone_frac, sm_active_frac, tensor_active_frac, dram_read_frac, dram_write_frac, "limit"',
+            "sampled_ns, alone_frac, sm_active_frac, tensor_active_frac, dram_read_frac, dram_write_frac, limited_by",
         )
     assert found["first"] == pytest.approx((2 * MS, 1, 0.97, 0.3, 0.5, 0.25, "memory"))
     assert found["second"] == pytest.approx((MS, 1, 0.9, 0.8, 0.05, 0.05, "tensor cores"))
@@ -150,7 +150,9 @@ def test_what_counters_cannot_say_is_null(length: int, value: int, tmp_path: Pat
     spans = [("k", start + 20 * US, start + 20 * US + length) for start in range(MS, 5 * MS, 100 * US)]
     samples = every(100 * US, 0, 6 * MS, sm=value, issue=value, tensor=value, read=value, write=value)
     with analyze([counted(tmp_path / "x.sqlite", samples, kernels(*spans))], tmp_path / "x.duckdb") as database:
-        assert of_kernels(database, 'sm_active_frac, tensor_active_frac, dram_read_frac, "limit"')["k"] == (None,) * 4
+        assert (
+            of_kernels(database, "sm_active_frac, tensor_active_frac, dram_read_frac, limited_by")["k"] == (None,) * 4
+        )
 
 
 def test_kernels_that_share_samples_are_said_to(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_kernels_that_share_samples_are_said_to(tmp_path: Path) -> None:
     ]
     samples = every(100 * US, 0, 6 * MS, sm=70, issue=10, tensor=65, read=10, write=10)
     with analyze([counted(tmp_path / "x.sqlite", samples, kernels(*spans))], tmp_path / "x.duckdb") as database:
-        found = of_kernels(database, 'alone_frac, tensor_active_frac, "limit"')
+        found = of_kernels(database, "alone_frac, tensor_active_frac, limited_by")
     assert found == {"a": pytest.approx((0, 0.65, None)), "b": pytest.approx((0, 0.65, None))}
 
 
@@ -185,7 +187,7 @@ def test_kernels_that_share_samples_are_said_to(tmp_path: Path) -> None:
 def test_the_limit_is_what_is_most_in_use(values: dict[str, int], limit: str | None, tmp_path: Path) -> None:
     samples = every(100 * US, 0, 5 * MS, **values)
     with analyze([counted(tmp_path / "x.sqlite", samples, TWO)], tmp_path / "x.duckdb") as database:
-        found = of_kernels(database, '"limit"')
+        found = of_kernels(database, "limited_by")
     assert found == ({"first": (limit,), "second": (limit,)} if "clock" not in values else {})
 
 
@@ -233,7 +235,7 @@ def test_a_range_has_what_its_kernels_have(tmp_path: Path) -> None:
     ranges = (Range(MAIN, 0, 1500, "forward"), Range(MAIN, 1900, 3500, "backward"))
     timeline = kernels(("first", MS, 3 * MS), ("second", 3 * MS, 4 * MS), ranges=ranges)
     with analyze([counted(tmp_path / "x.sqlite", OF_TWO, timeline)], tmp_path / "x.duckdb") as database:
-        found = database.rows('select path, sampled_ns, tensor_active_frac, "limit" from range_metric_summary')
+        found = database.rows("select path, sampled_ns, tensor_active_frac, limited_by from range_metric_summary")
     assert found == [
         ("backward", MS, pytest.approx(0.8), "tensor cores"), ("forward", 2 * MS, pytest.approx(0.3), "memory"),
     ]  # fmt: skip
@@ -263,7 +265,7 @@ def test_counters_are_shared_as_plain_loops_share_them(
         for name, begin, stop in spans:
             ran[name] += max(0, min(stop, end) - max(begin, start))
         whole = sum(ran.values())
-        moments = {at for _, begin, stop in spans for at in range(max(begin, start), min(stop, end), US)}
+        moments = {at for _, begin, stop in spans for at in range(max(begin, start), min(stop, end), US // 2)}
         for name, part in ran.items():
             if part:
                 share = part / whole
@@ -271,7 +273,7 @@ def test_counters_are_shared_as_plain_loops_share_them(
                 found[0] += part
                 found[1] += part * (part == whole)
                 found[2] += value / 100 * (end - start) * share
-                found[3] += US * len(moments) * share
+                found[3] += US // 2 * len(moments) * share
                 found[4] += (end - start) * share
     samples = [Sample(start, {SM: value}) for start, value in starts]
     with analyze([counted(folder / "x.sqlite", samples, kernels(*spans))], folder / "x.duckdb") as database:
@@ -326,7 +328,7 @@ def test_kernels_side_by_side_do_not_halve_what_they_use(tmp_path: Path) -> None
 def test_samples_of_a_part_do_not_speak_for_the_whole(tmp_path: Path, run_command: Any) -> None:
     path = counted(tmp_path / "x.sqlite", [one for one in OF_TWO if one.start < 1_500 * US], TWO)
     with analyze([path], tmp_path / "x.duckdb") as database:
-        found = of_kernels(database, 'sampled_frac, dram_read_frac, "limit"')
+        found = of_kernels(database, "sampled_frac, dram_read_frac, limited_by")
         ((evidence, advice),) = database.rows(
             "select evidence, advice from finding where rule = 'dominant_kernel' and place = 'first'"
         )
@@ -343,7 +345,7 @@ def test_numbers_of_64_bits_do_not_wait_for_latency(name: str, tmp_path: Path) -
     with analyze(
         [counted(tmp_path / "x.sqlite", samples, kernels((name, MS, 3 * MS)))], tmp_path / "x.duckdb"
     ) as database:
-        assert of_kernels(database, '"limit"') == {name: (None,)}
+        assert of_kernels(database, "limited_by") == {name: (None,)}
 
 
 def test_a_range_of_kernels_with_other_limits_has_none(tmp_path: Path) -> None:
@@ -354,7 +356,7 @@ def test_a_range_of_kernels_with_other_limits_has_none(tmp_path: Path) -> None:
         *every(100 * US, 3 * MS, 5 * MS, sm=90, issue=35, tensor=80, read=5, write=5),
     ]
     with analyze([counted(tmp_path / "x.sqlite", samples, timeline)], tmp_path / "x.duckdb") as database:
-        found = dict(database.rows('select path, "limit" from range_metric_summary'))
+        found = dict(database.rows("select path, limited_by from range_metric_summary"))
     assert found == {"step": None, "step/forward": "memory", "step/backward": "tensor cores"}
 
 
@@ -364,6 +366,24 @@ def test_samples_that_are_missing_stand_for_nothing(tmp_path: Path) -> None:
     with analyze([counted(tmp_path / "x.sqlite", samples, TWO)], tmp_path / "x.duckdb") as database:
         found = of_kernels(database, "sampled_ns, tensor_active_frac")
     assert found == {"first": (MS + 100 * US, pytest.approx(0.3))}
+
+
+def test_the_page_draws_what_was_sampled_and_nothing_else(tmp_path: Path, run_command: Any) -> None:
+    """Between samples that are missing the line is broken; between those that are far apart it is not."""
+    lacking = [sample for sample in OF_TWO if not 2 * MS < sample.start < 3_500 * US]
+    rare = every(400 * US, 0, 5 * MS, sm=50, tensor=20)
+    for name, samples, lost in (("lacking", lacking, 1_400 * US), ("rare", rare, 0)):
+        path = counted(tmp_path / f"{name}.sqlite", samples, TWO)
+        with analyze([path], path.with_suffix(".duckdb")) as database:
+            ((bin_ns, without_ns),) = database.rows(
+                "select max(start_ns) / (count(*) - 1) as bin_ns, count(*) filter (sm_active_frac is null) * bin_ns "
+                "from _page_counter"
+            )
+        assert without_ns == pytest.approx(lost, abs=2 * bin_ns)
+        page = tmp_path / f"{name}.html"
+        run_command("report", path, "-o", page)
+        text = page.read_text("utf-8")
+        assert "GPU counters over time" in text and "Kernels by GPU counters" in text
 
 
 def test_the_answer_and_its_finding_name_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@
 --   tensor_active   double    part of their cycles in which their tensor cores are at work
 --   dram_read       double    part of the memory's bandwidth that reads take
 --   dram_write      double    part of the memory's bandwidth that writes take
---   limit           varchar   see kernel_metric_summary and range_metric_summary
+--   limited_by      varchar   see kernel_metric_summary and range_metric_summary
 
 with
 piece as (
@@ -124,28 +124,28 @@ kernel as (
             judged.own_limit in ('latency', 'idle multiprocessors')
             and regexp_matches(name.text, '(?i)\bdouble\b|f64|fp64|(^|[^a-z])[dz]gem[mv]'),
             null, judged.own_limit
-        ) as limit
+        ) as limited_by
     from judged
     join name on name.name_id = judged.name_id
 ),
 -- of a range what is the limit of most of its kernels' time
 of_path as (
-    select source_id, path_id, "limit"
+    select source_id, path_id, limited_by
     from (
         select
             work.source_id,
             attribution.path_id,
-            kernel.limit,
+            kernel.limited_by,
             sum(work.sampled_ns) as sampled_ns,
             sum(sum(work.sampled_ns)) over (partition by work.source_id, attribution.path_id) as all_ns
         from _metric_work as work
         join attribution using (source_id, attribution_id)
         join kernel on kernel.source_id = work.source_id and kernel.name_id = work.name_id
-        group by work.source_id, attribution.path_id, kernel.limit
+        group by work.source_id, attribution.path_id, kernel.limited_by
     )
-    where "limit" is not null and sampled_ns >= 0.7 * all_ns
+    where limited_by is not null and sampled_ns >= 0.7 * all_ns
 )
-select judged.* exclude (own_limit), coalesce(kernel.limit, of_path.limit) as limit
+select judged.* exclude (own_limit), coalesce(kernel.limited_by, of_path.limited_by) as limited_by
 from judged
 left join kernel on kernel.source_id = judged.source_id and kernel.name_id = judged.name_id
 left join of_path on of_path.source_id = judged.source_id and of_path.path_id = judged.path_id
