@@ -60,6 +60,7 @@ _MOVED = (
     "collective",
     "_extent",
 )  # times on the trace's own clock
+_EXACT = 1 << 53  # larger ones are no numbers of floats
 
 
 def measured(what: str, words: list[str]) -> None:
@@ -91,17 +92,27 @@ def jittered(table: pa.Table, name: str, rank: int, world: int, chance: np.rando
             new = pa.array([value] * table.num_rows, field.type)
         elif field.name == "group_ranks":
             new = pa.nulls(table.num_rows, field.type)
-        elif name in _MOVED and field.name.endswith(("start_ns", "end_ns")):
+        elif name in _MOVED and (field.name.endswith(("start_ns", "end_ns")) or _are_moments(column)):
             new = pc.add(column, pa.scalar(shift, field.type))
         elif pa.types.is_decimal(field.type):
             continue
-        elif field.name.endswith("_ns") and field.name not in ("start_ns", "end_ns", "mtime_ns", "origin_ns"):
+        elif (
+            field.name.endswith("_ns")
+            and field.name not in ("start_ns", "end_ns", "mtime_ns", "origin_ns")
+            and not _are_moments(column)
+        ):
             new = pa.compute.multiply(column.cast(pa.float64()), pa.array(factors))
             new = (pa.compute.round(new) if pa.types.is_integer(field.type) else new).cast(field.type)
         else:
             continue
         table = table.set_column(place, field, new)
     return table
+
+
+def _are_moments(column: pa.ChunkedArray) -> bool:
+    """Whether integers are so large that they count from 1970, and are no durations."""
+    largest = pc.max(column).as_py() if pa.types.is_integer(column.type) else None
+    return largest is not None and largest > _EXACT
 
 
 def multiply(few: Path, job: Path, ranks: int) -> None:
