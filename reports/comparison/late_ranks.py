@@ -10,8 +10,9 @@ from ..tables.sources import counting
 from .compared import letter
 
 _MOSTLY = 0.7  # of what others wait for ranks that are late: where the first has less they are late in turn
+_NAMED = 8  # ranks that are late together
 _LATE = """
-    select rank, count(*) as late_cnt, sum(kept_waiting_ns)::bigint as kept_waiting_ns
+    select rank, list(coalesce(step, -1)) as steps, sum(kept_waiting_ns)::bigint as kept_waiting_ns
     from straggler
     where is_straggler
     group by rank
@@ -56,28 +57,28 @@ def _slowest(database: Database) -> str:
         waited = (
             f"late in {late_in(late_cnt, step_cnt)}, they wait {units.said_ns(each_ns / step_cnt)} a step on average"
         )
-    others = [one for one in database.dicts(_LATE) if one["rank"] != row["rank"]]
-    if row["kept_waiting_ns"] < _MOSTLY * (row["kept_waiting_ns"] + sum(one["kept_waiting_ns"] for one in others)):
-        return _of_several(row, others)
+    late = database.dicts(_LATE)
+    if row["kept_waiting_ns"] < _MOSTLY * sum(one["kept_waiting_ns"] for one in late):
+        return _of_several(row, late)
     cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"
 
 
-def _of_several(row: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+def _of_several(row: dict[str, Any], late: Sequence[dict[str, Any]]) -> str:
     """Of ranks that are late in turn how often, of ranks that are late together which; and how long others wait.
 
-    row: the slowest of them, of _slowest_rank; others: of _LATE.
+    row: the slowest of them, of _slowest_rank; late: all of them, of _LATE.
     """
     late_cnt, step_cnt = row["straggler_cnt"], max(1, row["step_cnt"] or 0)
-    all_ns = row["kept_waiting_ns"] + sum(one["kept_waiting_ns"] for one in others)
-    together = [one for one in others if one["late_cnt"] > late_cnt / 2 and late_cnt + one["late_cnt"] > step_cnt]
-    if together:  # they cannot be late in other steps
-        named = ", ".join(str(rank) for rank in sorted([row["rank"], *(one["rank"] for one in together)]))
-        waiting = max(1, row["rank_cnt"] - 1 - len(together))
-        return (
-            f"ranks {named} hold the others up (late in {late_in(late_cnt, step_cnt)}, they wait "
-            f"{units.said_ns(all_ns / waiting / step_cnt)} a step on average)"
-        )
+    all_ns = sum(one["kept_waiting_ns"] for one in late)
+    own = {step for one in late if one["rank"] == row["rank"] for step in one["steps"]}
+    together = sorted(one["rank"] for one in late if 2 * len(own.intersection(one["steps"])) > late_cnt)
+    if 1 < len(together) < row["rank_cnt"]:
+        each = units.said_ns(all_ns / (row["rank_cnt"] - len(together)) / step_cnt)
+        named = ", ".join(map(str, together[:_NAMED])) + (" …" if together[_NAMED:] else "")
+        often = f"late in {late_in(late_cnt, step_cnt)}, they wait {each} a step on average"
+        return f"ranks {named} hold the others up ({often})"
+    others_cnt = sum(len(one["steps"]) for one in late) - late_cnt
     each = units.said_ns(all_ns / max(1, row["rank_cnt"] - 1) / step_cnt)
-    late = f"late in {late_in(late_cnt, step_cnt)}, others in {sum(one['late_cnt'] for one in others)}; {each} a step"
-    return f"ranks hold each other up in turn (rank {row['rank']} most: {late})"
+    often = f"late in {late_in(late_cnt, step_cnt)}, others in {others_cnt}; {each} a step"
+    return f"ranks hold each other up in turn (rank {row['rank']} most: {often})"

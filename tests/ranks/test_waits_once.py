@@ -150,6 +150,14 @@ def test_who_is_late_in_turn_is_not_one_rank(two: Path, run_command: Callable[..
     assert "in A rank 1 holds the others up" in said and "in B ranks hold each other up in turn" in said
 
 
+def test_ranks_that_are_late_together_are_named_together(two: Path, run_command: Callable[..., Any]) -> None:
+    """Each of those that wait waits 10 ms a step for both."""
+    job = Job(tuple((5_000, 15_000, 15_000, 5_000, 5_000) for _ in range(8)))
+    write(job, two / "b", is_gpu=False)
+    said = " ".join(run_command("compare", two / "a", two / "b").stdout.split())
+    assert "in B ranks 1, 2 hold the others up (late in all 8 steps, they wait 10.0 ms a step on average)" in said
+
+
 def test_jobs_of_other_sizes_are_said_to_do_other_work(two: Path, run_command: Callable[..., Any]) -> None:
     shutil.rmtree(two / "b")
     write(Job(tuple((5_000, 5_000, 5_000) for _ in range(8))), two / "b", is_gpu=False)
