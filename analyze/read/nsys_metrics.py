@@ -21,20 +21,18 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-import pyarrow as pa
-
 from ...errors import CorruptInputError
 from .nsys_devices import Device
-from .nsys_tables import Export, Table, Tally
+from .nsys_loading import Load, load_table
+from .nsys_tables import Export, Table
 from .staging import Staging
 
-BATCHES_AT_ONCE = 6
 TABLE = "GPU_METRICS"
 _TABLE = Table(TABLE, ("metricId", "value"), ("timestamp", "rawTimestamp", "typeId"))
 _NAMES = "TARGET_INFO_GPU_METRICS"
 _EVENTS = Table("GENERIC_EVENTS", ("typeId",), ("timestamp", "rawTimestamp"), ("data",))
 _SOURCE = "GpuMetrics"  # of GENERIC_EVENT_SOURCES
-GPU = 0xFF  # of a type: nsys' number of the GPU
+GPU_MASK = 0xFF  # of a type: nsys' number of the GPU
 _MOST_NAMES = 10_000  # a GPU has some hundred
 _FIRST = 100  # samples, of which one may lack a metric
 _NAME = re.compile(r"\s*(?P<name>[^\[]*[^\[\s])\s*(\[(?P<unit>[^\]]*)\])?\s*")
@@ -47,7 +45,9 @@ Named = tuple[int, int | None, str, object, str, bool]  # type, metric, text, de
 def read(export: Export, staging: Staging, listed: Iterable[Device]) -> None:
     """Load the samples of the devices that the input uses; notes how many, and what is lost."""
     # where no devices are listed both call them alike
-    ordinals = {device.gpu_id: device.ordinal for device in listed} or {number: number for number in range(GPU + 1)}
+    ordinals = {device.gpu_id: device.ordinal for device in listed} or {
+        number: number for number in range(GPU_MASK + 1)
+    }
     try:
         if _TABLE.name in export.columns:
             kept = _load(export, staging, _TABLE, "nsys_metric_sample", _of_table(export, ordinals))
@@ -75,17 +75,7 @@ def _load(export: Export, staging: Staging, table: Table, file: str, names: list
     staging.database.connection.executemany("insert into metric values (?, ?, ?, ?, ?, ?)", names)
     staging.intern("select name from metric")
     staging.define("metric_value", "number, is_clock", "nsys_metric_value")
-    staging.progress.step(table.name, export.size(table.name))
-    tally, kept = Tally(), 0
-    batches = export.batches(table, tally)
-    with staging.ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])) as coming:
-        for some in coming:
-            kept += staging.load(file, "gpu_metric_sample", pa.Table.from_batches(some))
-            staging.progress.advance(sum(map(len, some)))
-    if tally.missing:
-        staging.fact(
-            "lost", f"{table.name} rows", tally.missing, "on damaged pages: SQLite counts them and does not find them"
-        )
+    kept = load_table(export, Load(table, file, "gpu_metric_sample", is_chosen=True, is_noted=False), staging)
     staging.drop("metric")
     return kept
 
@@ -145,10 +135,10 @@ def _read_ones(rows: Iterable[tuple[int, int | None, str]], ordinals: Ordinals) 
     found = {}
     for kind, metric, text in rows:
         parts = _NAME.fullmatch(text)
-        if parts is None or (kind & GPU) not in ordinals:
+        if parts is None or (kind & GPU_MASK) not in ordinals:
             continue
         unit = parts["unit"] or ("" if _COUNTS.search(parts["name"]) else "%")
         is_clock = "clock" in text.lower()
         if is_clock or "%" in unit:
-            found[kind, metric, text] = (kind, metric, text, ordinals[kind & GPU], parts["name"], is_clock)
+            found[kind, metric, text] = (kind, metric, text, ordinals[kind & GPU_MASK], parts["name"], is_clock)
     return list(found.values())

@@ -50,7 +50,7 @@ def _split(report: Path, export: Export, folder: Path, progress: Progress, force
         raise InputError(f"{report}: {what} GPU work, so there is nothing to split; analyze it as it is")
     made = [(folder / f"{process.called}.sqlite", process) for process in found]
     spare([export.path], *(target for target, _ in made))
-    shared = _shared(export)
+    shared = _shared(export) if nsys_metrics.TABLE in export.columns else set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = [target.name for target, _ in made if target.exists()]
@@ -104,7 +104,9 @@ def _write(export: Export, path: Path, process: Process, shared: Collection[int]
                 table = _quoted(name)
                 chosen = _chosen(columns, process)
                 if name == nsys_metrics.TABLE and "typeid" in columns and shared:
-                    chosen = f"{_quoted(columns['typeid'])} & {nsys_metrics.GPU} not in ({', '.join(map(str, shared))})"
+                    chosen = (
+                        f"{_quoted(columns['typeid'])} & {nsys_metrics.GPU_MASK} not in ({', '.join(map(str, shared))})"
+                    )
                 target.execute(f"create table main.{table} as select * from export.{table} where {chosen}")
                 progress.advance(1)
             target.execute("commit")

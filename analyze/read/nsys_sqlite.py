@@ -1,37 +1,22 @@
 """Reads an `nsys export --type sqlite` file into the staged tables."""
 
 import re
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
-from ..store import arrow_functions as arrow
 from . import not_collected, nsys_metrics, nvtx_payloads
 from .nsys_devices import devices
+from .nsys_loading import Load, load_table
 from .nsys_processes import PROCESS_MASK, pid_of
-from .nsys_tables import WHAT_TO_DO, Export, Table, Tally
+from .nsys_tables import WHAT_TO_DO, Export, Table
 from .staging import Staging
 
-BATCHES_AT_ONCE = 6
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _MOVES = {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}
 _WARNING, _LONGEST_WARNING, _MOST_WARNINGS = 2, 400, 20  # of ENUM_DIAGNOSTIC_SEVERITY_LEVEL; characters; rows
 _LONGEST_NAME = 255  # of a machine or a system
-
-
-@dataclass(frozen=True)
-class Load:
-    """A table of the export, the staging file that casts its rows, and the staged table where they wait."""
-
-    table: Table
-    staging: str
-    into: str
-    missing_means: str | None = None
-    of_host: tuple[str, tuple[int, ...]] | None = None  # a column, and what it has in rows that are of no device
-    is_chosen: bool = False  # whether the staging file leaves out rows that are no loss
 
 
 _WORK = ("start", "end", "deviceId", "streamId", "correlationId")
@@ -99,7 +84,7 @@ _STACKS = Load(
     Table("SAMPLING_CALLCHAINS", ("id", "symbol", "module", "stackDepth"), ("unresolved", "specialEntry")),
     "nsys_sampled_frame", "sampled_frame", is_chosen=True,
 )  # fmt: skip
-_STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string")
+_STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string", is_noted=False)
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
 
 
@@ -221,7 +206,7 @@ def _read_strings(export: Export, staging: Staging) -> None:
     staging.define("api_name", "value", "nsys_api_name")
     staging.create_table("string", "id bigint, value varchar")
     if "StringIds" in export.columns:
-        _load(export, _STRINGS, staging)
+        load_table(export, _STRINGS, staging)
     staging.intern(
         "select value from string union all select api_name(value) from string "
         "union all select name from memcpy_kind union all values ('[CUDA memset]'), ('[CUDA graph]')"
@@ -236,12 +221,12 @@ def _read_table(export: Export, load: Load, staging: Staging) -> None:
             staging.fact("missing", load.table.name, "no such table", load.missing_means)
         return
     if load is not _NVTX:
-        _load(export, load, staging)
+        load_table(export, load, staging)
         return
     _read_domains(export, staging)
     times = dict.fromkeys(("position", "start_ns", "end_ns", "thread_id", "end_thread_id"), "bigint")
     staging.wait_as_columns("nvtx", times | dict.fromkeys(("style", "kind", "text"), "varchar"))
-    _load(export, load, staging)
+    load_table(export, load, staging)
     staging.columns("nvtx")
     staging.name_ranges("select text from nvtx")
     staging.load("nsys_nvtx", "staged_range")
@@ -256,51 +241,15 @@ def _read_samples(export: Export, staging: Staging) -> None:
         return
     staging.create_table("sample", "sample_id bigint, thread_id bigint, start_ns bigint")
     try:
-        _load(export, _SAMPLES, staging)
+        load_table(export, _SAMPLES, staging)
         if _STACKS.table.name in export.columns:
-            _load(export, _STACKS, staging)
+            load_table(export, _STACKS, staging)
     except CorruptInputError as error:  # nothing else hangs on them
         staging.fact("lost", name, str(error))
     staging.load("nsys_sample_alone", "sampled_frame")
     if staging.scalar("select exists (from sample)"):
         staging.fact("holds", "samples of the CPU", staging.scalar("select count(*) from sample"), "sample_summary")
     staging.drop("sample")
-
-
-def _load(export: Export, load: Load, staging: Staging) -> None:
-    """Stream a table through its staging file and note what did not survive."""
-    name = load.table.name
-    staging.progress.step(name, export.size(name))
-    tally = Tally()
-    kept = host_cnt = 0
-    batches = export.batches(load.table, tally)
-    # a statement for a few batches: what one statement inserts cannot leave DuckDB's memory before it ends
-    with staging.ahead(iter(lambda: list(islice(batches, BATCHES_AT_ONCE)), [])) as coming:
-        for some in coming:
-            rows = pa.Table.from_batches(some)
-            if load.of_host is not None:
-                column, kinds = load.of_host
-                rows = arrow.without(rows, arrow.is_in(rows[column], kinds, pa.int64()))
-                host_cnt += sum(map(len, some)) - len(rows)
-            kept += staging.load(load.staging, load.into, rows)
-            staging.progress.advance(sum(map(len, some)))
-    if load is not _STRINGS:
-        staging.fact("holds", name, kept)
-    if host_cnt:
-        staging.fact("holds", f"{name} of the host", host_cnt, "not read: pinned memory is none of a device")
-    if kept + host_cnt < tally.rows and not load.is_chosen:
-        staging.fact(
-            "lost",
-            name,
-            tally.rows - kept - host_cnt,
-            "rows without a start, an end or a thread, or that end before they start",
-        )
-    if tally.missing:
-        staging.fact(
-            "lost", f"{name} rows", tally.missing, "on damaged pages: SQLite counts them and does not find them"
-        )
-    if tally.not_utf8:
-        staging.fact("lost", f"{name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")
 
 
 def _read_domains(export: Export, staging: Staging) -> None:

@@ -114,7 +114,7 @@ _IS_BEFORE = ("long_idle_gap", "long_dependency")  # the work of the place ends 
 _ENDS_RUNS = ("out_of_memory", "growth")  # sooner or later
 _ONCE = "paid once"  # in an advice
 _NOTHING = 1e-9  # what is left of a part that others are taken from
-_MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
+MOSTLY = 0.7  # of what ranks that are late cost: where the first has less, others are late as well
 _HARDLY_TIMES = 1000  # as much was recorded as there is GPU work: nothing done about that changes what a run takes
 _HALF = 0.5
 _LITTLE_TIMES = 20  # as much was recorded as there is GPU work: what the CPU does around it is said
@@ -161,7 +161,7 @@ def where(finding: Row) -> tuple[str, str, str]:
         return (f"{count}, most in ", finding["within"], "") if finding["within"] else (count, "", "")
     others = f" and {finding['place_cnt'] - 1:,} more" if finding["place_cnt"] > 1 else ""
     are_ranks = others and finding["rule"] == "straggler_rank"
-    if are_ranks and finding["are_in_turn"] and finding["place_saving_ns"] < _MOSTLY * finding["saving_ns"]:
+    if are_ranks and finding["are_in_turn"] and finding["place_saving_ns"] < MOSTLY * finding["saving_ns"]:
         others += ", in turn"
     return "", finding["place"] or OUTSIDE, others
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...analyze.store.database import Database
+from ..answer.answer import MOSTLY
 from ..answer.step_text import late_in
 from ..tables import units
 from ..tables.sources import counting
 from .compared import letter
 
-_MOSTLY = 0.7  # of what others wait for ranks that are late: where the first has less they are late in turn
 _NAMED = 8  # ranks that are late together
 _LATE = """
     select rank, list(coalesce(step, -1)) as steps, sum(kept_waiting_ns)::bigint as kept_waiting_ns
@@ -58,7 +58,7 @@ def _slowest(database: Database) -> str:
             f"late in {late_in(late_cnt, step_cnt)}, they wait {units.said_ns(each_ns / step_cnt)} a step on average"
         )
     late = database.dicts(_LATE)
-    if row["kept_waiting_ns"] < _MOSTLY * sum(one["kept_waiting_ns"] for one in late):
+    if row["kept_waiting_ns"] < MOSTLY * sum(one["kept_waiting_ns"] for one in late):
         return _of_several(row, late)
     cause = f"; cause: {row['cause'].replace('_', ' ')}" if row["cause"] else ""
     return f"rank {row['rank']} holds the others up ({waited}{cause})"

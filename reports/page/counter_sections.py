@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import figures
-from .section import Section, Source, section
+from .section import Section, Source, lines_of, section
 
 _DEVICE_CNT, _BAR_CNT = 4, 12
 _ALONE = 0.5  # of a kernel's time: what is mixed more with others is not drawn
@@ -28,7 +28,8 @@ def counter_sections(source: Source) -> Iterable[Section | None]:
     yield section(
         "counters", "GPU counters over time",
         "How much of what the GPU can do at most is in use, by its hardware counters, on average in each time bin.",
-        "metric_over_time", rows, figures.lines(*_wide(rows), "of the most possible", percent=True),
+        "metric_over_time", rows,
+        figures.lines(*lines_of(_lines(rows), "line", "frac"), "of the most possible", percent=True),
         keys={"start_ns": "begin"}, follows=("time",),
     )  # fmt: skip
     yield from _kernels(source)
@@ -59,20 +60,16 @@ def _kernels(source: Source) -> Iterable[Section | None]:
     )  # fmt: skip
 
 
-def _wide(rows: Rows) -> tuple[Rows, str, list[tuple[str, str]]]:
-    """Rows of a time with a column for each device and counter: what figures.lines() takes."""
+def _lines(rows: Rows) -> Rows:
+    """A row for each time and line: what is known of one device, of several how many multiprocessors are at work."""
     devices = sorted({row["device_id"] for row in rows})[:_DEVICE_CNT]
     said = [column for column in _LINES if any(row[column] is not None for row in rows)]
     if len(devices) > 1:
         said = said[:1]
-    wide: dict[int, dict[str, Any]] = {}
-    series = [(f"{column} {device}", column, device) for device in devices for column in said]
-    for row in rows:
-        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{name: None for name, *_ in series}})
-        if row["device_id"] in devices:
-            at.update({f"{column} {row['device_id']}": row[column] for column in said})
-    titles = [
-        (name, _LINES[column] if len(devices) == 1 else f"device {device}: {_LINES[column]}")
-        for name, column, device in series
-    ]
-    return list(wide.values()), "start_ns", titles
+    return [
+        {
+            "start_ns": row["start_ns"], "frac": row[column],
+            "line": _LINES[column] if len(devices) == 1 else f"device {row['device_id']}: {_LINES[column]}",
+        }
+        for row in rows if row["device_id"] in devices for column in said
+    ]  # fmt: skip

@@ -124,6 +124,18 @@ def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
     return [{name: row[name] for name in columns} for row in rows]
 
 
+def lines_of(
+    rows: list[dict[str, Any]], key: str, value: str, what: str = ""
+) -> tuple[list[dict[str, Any]], str, list[tuple[str, str]]]:
+    """Rows of a time with a column for each device or stream: what figures.lines() takes."""
+    keys = list(dict.fromkeys(row[key] for row in rows))
+    wide: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{str(k): None for k in keys}})
+        at[str(row[key])] = row[value]
+    return list(wide.values()), "start_ns", [(str(k), f"{what} {k}".strip()) for k in keys]
+
+
 def section(
     name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False,
     kind: str = "chart", told: str = "", legend: tuple[str, ...] = (), keys: dict[str, str] | None = None,

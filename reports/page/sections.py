@@ -13,7 +13,7 @@ from .counter_sections import counter_sections
 from .memory_sections import memory_sections
 from .rank_sections import rank_sections, ranks_side_by_side
 from .receipt import PARTS
-from .section import Section, Source, only, section
+from .section import Section, Source, lines_of, only, section
 from .step_sections import step_sections
 from .work_sections import flame_section, timeline_section
 
@@ -70,19 +70,9 @@ def _queue(source: Source) -> Iterable[Section | None]:
     text = (
         "Work that was launched and had not begun, on average in each time bin. Near zero, the GPU waits for the CPU."
     )
-    lines = figures.lines(*_lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun")
+    lines = figures.lines(*lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun")
     yield section("queue", "Queue length over time", text, "queue_length", rows, lines, keys={"start_ns": "begin"},
                   follows=("time",))  # fmt: skip
-
-
-def _lines_of(rows: Rows, key: str, value: str, what: str = "") -> tuple[Rows, str, list[tuple[str, str]]]:
-    """Rows of a time with a column for each device or stream: what figures.lines() takes."""
-    keys = list(dict.fromkeys(row[key] for row in rows))
-    wide: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        at = wide.setdefault(row["start_ns"], {"start_ns": row["start_ns"], **{str(k): None for k in keys}})
-        at[str(row[key])] = row[value]
-    return list(wide.values()), "start_ns", [(str(k), f"{what} {k}".strip()) for k in keys]
 
 
 def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:

@@ -56,8 +56,10 @@ def shown(database: Database, rank: int | None = None) -> int:
     Raises UsageError for a rank that is not there.
     """
     is_asked = "true" if rank is None else f"source.rank = {rank}"
-    # what does not fit to the other ranks can be looked at by itself
-    for counts in (counting(database), "source.kind is not null") if rank is not None else (counting(database),):
+    choices = [counting(database)]
+    if rank is not None:  # what does not fit to the other ranks can be looked at by itself
+        choices.append("source.kind is not null")
+    for counts in choices:
         rows = database.rows(
             f"select source_id from source where {is_asked} and {counts} "
             "order by source_id not in (from _source_with_gpu), coalesce(source.rank, -1), source_id limit 1"

@@ -82,26 +82,27 @@ alike as (
     group by kind, "group", step
     having bool_and(is_unordered) and count(distinct all_looks) = 1
 ),
-placed as (
-    select
-        sized.*,
-        if(is_p2p, [src_rank, dst_rank], null) as pair,
-        if(alike.kind is null, '', looks) as looks_alike,
-        -- what lies before the first step is counted backwards from it
-        if(
-            sized.step is null and has_steps,
-            -row_number() over (same_place order by time_ns desc, collective_id desc),
-            row_number() over (same_place order by time_ns, collective_id)
-        ) as place
+apart as (
+    select sized.*, if(alike.kind is null, '', looks) as looks_alike
     from sized
     left join alike
         on alike.kind = sized.kind
         and alike."group" = sized."group"
         and alike.step is not distinct from sized.step
+),
+placed as (
+    select
+        *,
+        if(is_p2p, [src_rank, dst_rank], null) as pair,
+        -- what lies before the first step is counted backwards from it
+        if(
+            step is null and has_steps,
+            -row_number() over (same_place order by time_ns desc, collective_id desc),
+            row_number() over (same_place order by time_ns, collective_id)
+        ) as place
+    from apart
     window same_place as (
-        partition by
-            source_id, process, sized."group", is_p2p, if(is_p2p, [src_rank, dst_rank], null), sized.step,
-            if(alike.kind is null, '', looks)
+        partition by source_id, process, "group", is_p2p, if(is_p2p, [src_rank, dst_rank], null), step, looks_alike
     )
 ),
 keyed as (

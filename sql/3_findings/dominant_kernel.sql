@@ -115,7 +115,7 @@ select
     || if(2 * sum(kernel.known_ns) >= sum(kernel.critical_ns), format(', where the device''s data sheet allows {}',
         said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt) * (1 - sum(kernel.far_ns) / sum(kernel.known_ns)))), '')
     || coalesce(any_value(said_counters(counter.sm_active, counter.tensor_active, counter.dram_read + counter.dram_write))
-        filter (counter.alone_frac >= 0.5 and counter.sampled_frac >= 0.5), '') as evidence,
+        filter (counter.is_telling), '') as evidence,
     coalesce(any_value(limit_advice(counter.limited_by, has_torch(kernel.source_id))), '')
     || regexp_replace(case
         when 2 * max(few.block_cnt) <= any_value(unit.sm_cnt) and 2 * max(kernel.block_cnt) <= any_value(unit.sm_cnt) then

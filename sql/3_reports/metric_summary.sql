@@ -32,8 +32,8 @@ sample as (
         one.start_ns,
         name.text as metric,
         -- sums of decimals do not depend on their order
-        if(contains(lower(name.text), 'clock'), null, one.value::decimal(18, 6)) as frac,
-        if(contains(lower(name.text), 'clock'), one.value::decimal(18, 6), null) as hz,
+        if(is_clock(name.text), null, one.value::decimal(18, 6)) as frac,
+        if(is_clock(name.text), one.value::decimal(18, 6), null) as hz,
         busy.start_ns is not null as is_busy
     from gpu_metric_sample as one
     join name using (name_id)

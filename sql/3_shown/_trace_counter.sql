@@ -12,9 +12,9 @@ select
     one.source_id,
     one.device_id,
     one.name_id,
-    name.text || if(contains(lower(name.text), 'clock'), ' [MHz]', ' [%]') as metric,
+    name.text || if(is_clock(name.text), ' [MHz]', ' [%]') as metric,
     one.start_ns as time_ns,
-    if(contains(lower(name.text), 'clock'), one.value / 1e6, 100 * one.value) as value
+    if(is_clock(name.text), one.value / 1e6, 100 * one.value) as value
 from gpu_metric_sample as one
 join name using (name_id)
 qualify one.value is distinct from lag(one.value) over (partition by one.source_id, one.device_id, one.name_id order by one.start_ns)

@@ -12,20 +12,16 @@ counted as (
 compared as (
     select
         *,
-        mode(step_cnt) over (partition by kind) as usual_cnt,
         count(*) over (partition by kind) as rank_cnt,
         arg_max(rank, step_cnt) over (partition by kind) as most_rank,
-        max(step_cnt) over (partition by kind) as most_cnt
+        -- of two ranks neither number is usual
+        if(rank_cnt = 2, max(step_cnt) over (partition by kind), mode(step_cnt) over (partition by kind)) as usual_cnt
     from counted
 )
 select
     source_id,
     'warning' as severity,
-    abs(step_cnt - if(rank_cnt = 2, most_cnt, usual_cnt)) as problem_cnt,
-    if(
-        rank_cnt = 2,
-        format('rank {} has {} steps, rank {} {}', rank, step_cnt, most_rank, most_cnt),
-        format('rank {} has {} steps, most others {}', rank, step_cnt, usual_cnt)
-    ) as example
+    abs(step_cnt - usual_cnt) as problem_cnt,
+    format('rank {} has {} steps, {} {}', rank, step_cnt, if(rank_cnt = 2, format('rank {}', most_rank), 'most others'), usual_cnt) as example
 from compared
-where step_cnt <> if(rank_cnt = 2, most_cnt, usual_cnt)
+where step_cnt <> usual_cnt

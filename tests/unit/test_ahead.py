@@ -73,7 +73,7 @@ def test_the_same_rows_are_read_with_and_without_a_thread_ahead(
 ) -> None:
     monkeypatch.setattr("lorabench.analyze.read.json_pieces.PIECE_BYTES", 20_000)
     monkeypatch.setattr("lorabench.analyze.read.json_pieces.BLOCK_BYTES", 5_000)
-    monkeypatch.setattr("lorabench.analyze.read.nsys_sqlite.BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr("lorabench.analyze.read.nsys_loading.BATCHES_AT_ONCE", 1)
     rows = []
     for threads in (1, 2):
         monkeypatch.setitem(SETTINGS, "threads", threads)

@@ -3,7 +3,7 @@
 -- Inputs of one kind are compared. One of another job has another world size than most, or was recorded while none of the
 -- others was (10 s apart, as clocks of hosts differ by less, on one host a second; only where times count from 1970), or has
 -- other Comms Ids than most inputs for every collective whose group and number (Seq) it shares with any: of two jobs of equally
--- many ranks neither is chosen. Of two inputs of one rank at the same time the later one, by their names, is left out.
+-- many ranks neither is chosen. Of two inputs of one rank at the same time the later one is left out.
 --
 -- columns:
 --   source_id     integer   the input

@@ -7,6 +7,7 @@
 --   sampled_ns      bigint    time of its kernels and graphs in which the counters were sampled
 --   sampled_frac    double    sampled_ns as a fraction of all their time
 --   alone_frac      double    part of sampled_ns in samples in which nothing else ran
+--   is_telling      boolean   whether at least half of its time was sampled, and of that at least half alone
 --   sm_active       double    part of the multiprocessors' time with work on them; NULL, as below, without such a counter
 --   sm_issue        double    part of their cycles in which they issue an instruction
 --   tensor_active   double    part of their cycles in which their tensor cores are at work
@@ -104,8 +105,9 @@ judged as (
     select
         used.*,
         least(1, used.sampled_ns / ran.ran_ns) as sampled_frac,
+        used.alone_frac >= 0.5 and sampled_frac >= 0.5 as is_telling,
         if(
-            used.alone_frac >= 0.5 and used.sampled_ns >= 0.5 * ran.ran_ns,
+            is_telling,
             limited_by(used.sm_active, used.sm_issue, used.tensor_active, used.dram_read + used.dram_write),
             null
         ) as own_limit
