@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import writers
-from conftest import opened
+from conftest import dear, opened
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
@@ -245,6 +245,7 @@ def test_a_range_has_what_its_kernels_have(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@dear(5, long=50)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 25)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 100)), min_size=2, max_size=12),
