@@ -48,7 +48,7 @@ _KEYS = {
     "api_call": ("api_call_id",),
     "collective": ("collective_id",),
 }
-_NAMES = ("name_id", "text_id", "shape_id", "stack_id", "module_id")
+_NAMES = ("name_id", "text_id", "shape_id", "stack_id", "module_id", "counter_id")
 _FILLED = "select table_name from duckdb_tables() where database_name = 'part' and estimated_size > 0"
 _NOT_COPIED = ("threshold", "kernel_class_rule", "device_peak", "memory_category", "name")
 

@@ -17,12 +17,12 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 11  # of what is handed on, beside the statements of the views
+VERSION = 12  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
     "range_summary", "operator_summary", "kernel_summary", "kernel_class", "_kernel_histogram", "critical_path",
-    "range_metric_summary",
+    "range_metric_summary", "kernel_counter_summary",
 )  # fmt: skip
 TABLES = ("source", "source_fact", "device", "collective")
 # Of the others those of all inputs stand one after another in the database of the job.

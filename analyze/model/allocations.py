@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 
 from ..attribute.attribution import Attribution
-from ..attribute.intervals import NONE, Bools, Forest, Ints, Tracks
+from ..attribute.intervals import NONE, Bools, Ints
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
 from ..read.waiting import integers
+from .places import innermost
 
 # Operators that quantize or dequantize: bitsandbytes::dequantize_4bit, aten::int8_vectorwise_quant …
 _QUANTISES = "(?i)quanti[sz]|(^|_)quant(_|$)"
@@ -24,7 +25,7 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
         return
     names = staging.database.columns(f"select name_id from staged_name where regexp_matches(text, '{_QUANTISES}')")
     quantises = ranges.is_operator & np.isin(ranges.name, names["name_id"])
-    at = _innermost(ranges, found, threads, integers(event["thread_id"], NONE), integers(event["time_ns"], NONE))
+    at = innermost(ranges, found, threads, integers(event["thread_id"], NONE), integers(event["time_ns"], NONE))
     annotation, operator, is_quantisation = _around(ranges, found.reach.tree.parent, at, quantises)
     computed = {
         "range_id": pa.array(annotation + first_range, mask=annotation < 0),
@@ -32,20 +33,6 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
         "is_quantisation": is_quantisation,
     }
     staging.append("memory_event", [computed])
-
-
-def _innermost(ranges: Ranges, found: Attribution, threads: Ints, thread: Ints, time: Ints) -> Ints:
-    """The innermost range on each event's thread, NONE without."""
-    at = np.full(len(time), NONE, dtype=np.int64)
-    track = np.searchsorted(threads, thread)
-    known = np.flatnonzero(track < len(threads))
-    known = known[threads[track[known]] == thread[known]]
-    if known.size:
-        tracks = Tracks.over(int(ranges.track.max()) + 1, ranges.start, ranges.end, time[known])
-        start, end = tracks.place(ranges.track, ranges.start), tracks.place(ranges.track, ranges.end)
-        places = tracks.place(track[known], time[known])
-        at[known] = Forest(start, end, found.reach.tree.parent, found.reach.depth).innermost(places, places)
-    return at
 
 
 def _around(ranges: Ranges, parent: Ints, at: Ints, quantises: Bools) -> tuple[Ints, Ints, Bools]:

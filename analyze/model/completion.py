@@ -13,14 +13,14 @@ from ..attribute.launches import Calls, Launched, Operations, link
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
 from ..store.limits import COMPLETE_MEMORY
-from . import allocations, collectives, critical_segments, repeating, tables, waits
+from . import allocations, collectives, critical_segments, kernel_counters, repeating, tables, waits
 from .staged import StagedRanges, Threads, fetch_calls, fetch_operations, fetch_ranges, fetch_threads, launches
 
 _MOST_NS = 1 << 61
 
 
 def complete(staging: Staging) -> None:
-    """Fill range, api_call, gpu_op, memory_event, attribution, name and the tables of paths from what is staged.
+    """Fill the model's tables from what is staged: those of ranges, calls, GPU work, allocations and counters.
 
     Raises CorruptInputError when the source's times add up to more than 63 bits hold.
     """
@@ -34,6 +34,7 @@ def complete(staging: Staging) -> None:
     del owners
     tables.write_ranges(staging, first, staged, found)
     allocations.write(staging, staged.ranges, found, staged.threads, first.range_id)
+    kernel_counters.write(staging, staged.ranges, found, staged.threads, first.range_id)
     extent = staged.ranges.start, staged.ranges.end
     del staged
     sets = path_sets(found)

@@ -7,7 +7,7 @@ READER_VERSIONS = {
     Kind.UNREADABLE: 0,
     Kind.NSYS_SQLITE: 18,
     Kind.NSYS_REPORT: 18,  # exported, and read as that
-    Kind.KINETO: 18,
+    Kind.KINETO: 19,
     Kind.SNAPSHOT: 4,
 }
 RANK_IN_NAME = r"(?i)rank[-_. ]?(\d{1,6})"  # for Python and for SQL

@@ -54,7 +54,7 @@ def read(path: Path, staging: Staging) -> None:
 def _load(piece: Parsed, tally: Tally, staging: Staging) -> None:
     """Stage the rows of a piece and count its events."""
     run = staging.database.connection.execute
-    for table, is_there in zip(TABLES, (True, piece.has_memory, piece.has_collective), strict=True):
+    for table, is_there in zip(TABLES, (True, piece.has_memory, piece.has_collective, piece.has_counter), strict=True):
         if is_there:
             run(turn_view(table, piece.turn))
     run(whole_macro(piece.is_text))
@@ -69,6 +69,11 @@ def _load(piece: Parsed, tally: Tally, staging: Staging) -> None:
     if piece.has_collective:
         staging.load("kineto_collective", "staged_collective")
         tally.misfit_cnt += staging.scalar(sql.staging("kineto_collective_misfit"))
+    if piece.has_counter:
+        staging.intern("select counter from counter_batch")
+        staging.intern("select name from batch semi join counter_batch using (position)")
+        staging.load("kineto_counter", "staged_kernel_counter")
+        tally.misfit_cnt += staging.scalar("select count(counter) - count(value) from counter_batch")
     if piece.has_memory:
         ((loaded,),) = run("insert into kineto_memory from memory_batch where bytes + time_ns is not null").fetchall()
         tally.memory_lost_cnt += staging.scalar("select count(*) from memory_batch") - loaded

@@ -39,8 +39,9 @@ def note(tally: Tally, pieces: Pieces, staging: Staging) -> None:
         phase, category, becomes = kind
         if phase is None:
             continue
+        is_read = becomes or (phase == "X" and category == _PROFILED)
         staging.fact(
-            "holds", f"events {phase} {category}".rstrip(), tally.events[kind], None if becomes else "not read"
+            "holds", f"events {phase} {category}".rstrip(), tally.events[kind], None if is_read else "not read"
         )
         if tally.unusable[kind]:
             staging.fact("lost", f"events {category}", tally.unusable[kind], "without a usable time or duration")
@@ -130,7 +131,7 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) 
     if counted := unread.get(_PROFILED):
         return (
             f"{counted} kernels were recorded with hardware counters alone (category {_PROFILED}), for which each runs "
-            "again and again: no times in this file are the program's"
+            "again and again: no times in this file are the program's; kernel_counter_summary has the counters"
         )
     most = max(unread, key=lambda category: unread[category], default=None)
     if most is not None and unread[most] >= _MANY_UNREAD:

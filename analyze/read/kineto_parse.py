@@ -38,7 +38,7 @@ _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-
 _CORRELATION, _EXTERNAL_ID = b'"correlation"', b'"External id"'
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
-TABLES = ("batch", "memory_batch", "collective_batch")
+TABLES = ("batch", "memory_batch", "collective_batch", "counter_batch")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Parsed:
     is_text: bool  # numbers of arguments are texts, as kineto_text reads them
     has_memory: bool
     has_collective: bool
+    has_counter: bool
     misfit_cnt: int  # arguments of another type than they should have
     read_bytes: int  # of the file, up to the end of the piece
 
@@ -179,13 +180,17 @@ class Parser:
         if not self.is_correlated:
             events = events.replace(_EXTERNAL_ID, _CORRELATION)
         self._parse(events)
-        ((event_cnt, has_memory, has_collective),) = self._rows("kineto_apart")
+        ((event_cnt, has_memory, has_collective, has_counter),) = self._rows("kineto_apart")
         if has_memory:
             self._query("kineto_memory_event", "memory_batch")
         if has_collective:
             self._query("kineto_collective_event", "collective_batch")
+        if has_counter:
+            self._query("kineto_counter_event", "counter_batch")
         ((misfit_cnt,),) = self._rows("kineto_misfit") if self.is_text else ((0,),)
-        parsed = Parsed(self.turn, self.is_text, has_memory, has_collective, misfit_cnt, self.pieces.read_bytes)
+        parsed = Parsed(
+            self.turn, self.is_text, has_memory, has_collective, has_counter, misfit_cnt, self.pieces.read_bytes
+        )
         self.event_cnt += event_cnt
         self.turn = 1 - self.turn
         return [parsed]

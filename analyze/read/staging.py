@@ -66,6 +66,10 @@ class Staging:
             "staged_collective", "is_kernel boolean, device_id integer, stream_id bigint, " + _as_recorded("collective")
         )
         self.create_table("only_group", "ranks bigint[]")
+        self.create_table(
+            "staged_kernel_counter",
+            "source_id integer, profiled_id bigint, name_id bigint, counter_id bigint, value double",
+        )
         numbers = ("thread_id", "start_ns", "bytes", "rank_cnt", "rank", "peer", "root")
         self.create_table("nccl_payload", ", ".join(f"{name} bigint" for name in numbers) + ", communicator varchar")
         run("create or replace temp table staged_name as from name")

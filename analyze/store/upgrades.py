@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_NSYS, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 DEFINED_SINCE = 10  # the first in which all is kept that definitions go by
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
@@ -67,6 +67,7 @@ def _steps() -> dict[int, dict[str, str]]:
         13: {"out_of_memory_event": "select *, null::bigint as reserved_bytes from {before}"},
         14: _empty("sampled_frame"),
         15: _empty("gpu_metric_sample"),
+        16: _empty("kernel_counter"),
     }
 
 
@@ -82,6 +83,10 @@ _UNREAD = {
     14: (
         "source_id in (select source_id from {theirs}.source_fact where item = 'samples of the CPU')",
         "samples of the CPU",
+    ),
+    16: (
+        "source_id in (select source_id from {theirs}.source_fact where item = 'events X cuda_profiler_range')",
+        "hardware counters of kernels",
     ),
 }
 _FORMER = "('kernel_wait_ns', 1000.0), ('memory_share_frac', 0.25)"  # defaults that were others: nobody set them

@@ -19,6 +19,8 @@ _NEEDS = {
     "`nsys status --environment` says that it can",
     "gpu_metric_sample": "no counters of the GPU were sampled: `nsys profile --gpu-metrics-devices=all` does that "
     "(older: `--gpu-metrics-device=all`), as root or where the driver lets others",
+    "kernel_counter": "no counters of kernels were recorded: torch.profiler has them with profiler_metrics of its "
+    "experimental_config",
     "os_call": "no calls of the operating system were recorded: `nsys profile --trace=cuda,nvtx,osrt`",
 }
 _MADE_OF = {
@@ -39,9 +41,14 @@ _MADE_OF = {
     "api_call": ("api_summary", "sync_summary"),
     "sampled_frame": ("sample_summary",),
     "gpu_metric_sample": ("kernel_metric_summary", "metric_over_time", "metric_summary", "range_metric_summary"),
+    "kernel_counter": ("kernel_counter_summary",),
     "os_call": ("os_summary",),
 }  # fmt: skip
-_UNREAD = {"sampled_frame": "samples of the CPU", "os_call": "calls of the operating system"}  # facts of upgrades
+_UNREAD = {  # facts of upgrades
+    "sampled_frame": "samples of the CPU",
+    "os_call": "calls of the operating system",
+    "kernel_counter": "hardware counters of kernels",
+}
 _OTHERWISE = {
     "launch_cost": "it is fitted over traces of several runs of `lorabench collect` (--profiler torch or nsys, which a "
     "sweep leaves out); give their directories together",

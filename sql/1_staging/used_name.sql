@@ -2,7 +2,7 @@
 --
 -- A dictionary of a file may hold the program's whole output.
 --
--- needs: api_call, gpu_metric_sample, gpu_op, memory_event, name, os_call, out_of_memory_event, overhead, range, range_path, sampled_frame, staged_name
+-- needs: api_call, gpu_metric_sample, gpu_op, kernel_counter, memory_event, name, os_call, out_of_memory_event, overhead, range, range_path, sampled_frame, staged_name
 
 select *
 from staged_name
@@ -26,6 +26,10 @@ semi join (
     select distinct module_id from sampled_frame
     union all
     select distinct name_id from gpu_metric_sample
+    union all
+    select distinct name_id from kernel_counter
+    union all
+    select distinct counter_id from kernel_counter
     union all
     select distinct stack_id from memory_event
     union all

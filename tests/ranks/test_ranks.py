@@ -60,7 +60,8 @@ def ranks(tmp_path: Path) -> list[Path]:
 
 # numbers of the system, the file or the GPU, which mean the same wherever their row stands
 RECORDED = {"clock_id", "comms_id", "context_id", "correlation_id", "device_id", "end_thread_id", "graph_node_id",
-            "piece_id", "process_id", "sample_id", "stream_id", "thread_id", "waits_for_correlation_id"}  # fmt: skip
+            "piece_id", "process_id", "profiled_id", "sample_id", "stream_id", "thread_id",
+            "waits_for_correlation_id"}  # fmt: skip
 # of what is filled when all inputs stand together
 FILLED_LATER = {"match_id", "reference_source_id"}
 

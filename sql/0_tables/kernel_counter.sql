@@ -1,0 +1,12 @@
+-- A row is what a hardware counter counted of one kernel, which CUPTI's range profiler ran again for it.
+--
+-- torch.profiler records such with profiler_metrics of its experimental configuration, and no times of the kernels then.
+--
+-- columns:
+--   source_id     integer   the input
+--   profiled_id   bigint    the kernel: its place among the events of the file
+--   name_id       bigint    its name, NULL where CUPTI had none
+--   counter_id    bigint    name of the counter, as CUPTI calls it
+--   value         double    what it counted
+--   range_id      bigint    the innermost range open where the kernel was launched, NULL without, and where launches and kernels
+--         are not as many
