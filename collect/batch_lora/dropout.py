@@ -136,7 +136,7 @@ class Rates:
         limits = [max(-(2**31), min(2**31 - 1, round(rate * 2**32) - 2**31)) for rate in rates]
         return cls(
             on(device, torch.tensor(limits, dtype=torch.int32)),
-            on(device, torch.tensor([1 / (1 - rate) for rate in rates], dtype=torch.float64)),
+            on(device, torch.tensor([1 / (1 - rate) if rate < 1 else 0.0 for rate in rates], dtype=torch.float64)),
         )
 
     def rows(self, start: int, stop: int) -> "Rates":

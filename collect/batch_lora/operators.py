@@ -324,8 +324,9 @@ def _drop_rows(
     plan: Plan, x: torch.Tensor, grad_x: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The rows of all adapters after dropout, and the gradient of x after the same; as they are where none drops."""
-    if not plan.has_dropout or plan.keys is None:
+    if not plan.has_dropout:
         return x, grad_x
+    assert plan.keys is not None
     both = (x,) if grad_x is None else (x, grad_x)
     own, *rest = dropout.drop(both, plan.keys, plan.layer, plan.rates(x.device))
     return own, rest[0] if rest else None

@@ -69,6 +69,7 @@ class Stack:
         # what is multiplied: the weights, or a copy of another type that begin() makes
         self._multiplied = self.flat if dtype == first.dtype else torch.empty_like(self.flat, dtype=dtype)
         self.parameters: list[nn.Parameter] = []
+        self._gradients: list[torch.Tensor] = []  # of each parameter, a view
         for name, layer in layers.items():
             self._take(self._places[name], layer)
         self.anchor = torch.zeros(1, device=first.device, requires_grad=True)  # has the deltas differentiated
@@ -86,6 +87,7 @@ class Stack:
                 parameter.data = rows[own]
                 parameter.grad = gradient[own]
                 self.parameters.append(parameter)
+                self._gradients.append(parameter.grad)
 
     def begin(self) -> None:
         """Before a forward: weights as they are now, in the type in which they are multiplied."""
@@ -95,6 +97,18 @@ class Stack:
     def forget_gradients(self) -> None:
         """Set all gradients to 0, where they are."""
         self.gradients.zero_()
+
+    def keep_gradients_in_place(self) -> None:
+        """Where zero_grad() took an adapter's gradients away, set them to 0 and give them back.
+
+        zero_grad() sets them to None unless told otherwise. Of an adapter the first one tells of all.
+        """
+        for number in range(len(self.names)):
+            if self.parameters[2 * number].grad is None:
+                self.gradients[number].zero_()
+                for first in range(2 * number, len(self.parameters), 2 * len(self.names)):
+                    for place in (first, first + 1):
+                        self.parameters[place].grad = self._gradients[place]
 
     def storages(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors that all of it lies in, and what each is for."""
@@ -145,6 +159,7 @@ class StackedLayer:
 
     def add(self, names: Sequence[str], gradient_a: torch.Tensor, gradient_b: torch.Tensor) -> None:
         """Add to the gradients of some adapters."""
+        self.stack.keep_gradients_in_place()
         chosen = self.stack.rows(tuple(names))
         for place, gradient in ((self.gradient_a, gradient_a), (self.gradient_b, gradient_b)):
             if chosen is None:

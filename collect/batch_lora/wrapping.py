@@ -100,7 +100,8 @@ class BatchLora(nn.Module):
     peft_model: a PeftModel whose adapters are LoRA on linear layers (plain, nf4 or int8). operator: "fused" or "loop".
     pruned: for the loop, one autograd node for all adapters of a layer that writes the gradient of each slice into one
     buffer, instead of autograd's own split and concatenation. clock: which micro step each adapter is in, for
-    dropout that an adapter would see alone, too (dropout.py).
+    dropout that an adapter would see alone, too (dropout.py). All adapters' weights get gradients from now on; which of
+    them are active outside of union() stays as it is.
 
     Raises UsageError for adapters that are no plain LoRA on linear layers.
     """
@@ -125,7 +126,10 @@ class BatchLora(nn.Module):
             _refuse_variants(name, layer)
             kinds[name] = _batched_class(type(layer))
         for name, layer in layers.items():
-            layer.set_adapter([n for n in names if n in layer.lora_A])  # all are trained at once
+            for adapter in names:  # set_adapter() would have forwards outside of union() add up all adapters
+                if adapter in layer.lora_A:
+                    layer.lora_A[adapter].requires_grad_(True)
+                    layer.lora_B[adapter].requires_grad_(True)
             layer.__class__ = kinds[name]
             layer._shared, layer._key = self._shared, layer_key(name)
 
@@ -150,6 +154,8 @@ class BatchLora(nn.Module):
         has rows. Raises UsageError for an adapter that the model does not have.
         """
         shared = self._shared
+        if shared.rows:
+            raise UsageError("union() was entered inside of another union(): one batch at a time")
         unknown = [name for name in names if name not in self.peft_model.peft_config]
         if unknown:
             raise UsageError(f"no adapter {unknown[0]!r}; the model has {', '.join(self.peft_model.peft_config)}")
@@ -183,15 +189,6 @@ class BatchLora(nn.Module):
             weights = self.peft_model.state_dict()
             options.setdefault("state_dict", {n: t.clone() if ".lora_" in n else t for n, t in weights.items()})
         self.peft_model.save_pretrained(folder, **options)
-
-    def unwrap(self) -> Any:
-        """The PEFT model, its layers of their own classes again."""
-        for layer in lora_layers(self.peft_model).values():
-            if isinstance(layer, _Batched):
-                layer.__class__ = type(layer).__mro__[2]
-                del layer._shared, layer._key
-                vars(layer).pop("_stacked", None)
-        return self.peft_model
 
 
 _classes: dict[type, type] = {}

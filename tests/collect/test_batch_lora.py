@@ -16,6 +16,7 @@ pytest.importorskip("peft")
 
 from lorabench.collect.batch_lora import operators  # noqa: E402
 from lorabench.collect.batch_lora import wrapping as batch_lora  # noqa: E402
+from lorabench.collect.batch_lora.layers import lora_layers  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import UsageError  # noqa: E402
@@ -295,26 +296,90 @@ def test_adapters_are_saved_and_loaded_by_peft(settings: dict[str, Any], tmp_pat
             assert torch.equal(value, ours[name]), name
 
 
-@pytest.mark.parametrize("settings", [{}, {**ALIKE, **STACKED}], ids=["apart", "stacked"])
-def test_unwrapped_layers_are_those_of_peft_again(settings: dict[str, Any]) -> None:
-    model = _wrapped(**settings)
-    kinds = {type(m).__name__ for m in model.modules()}
-    assert "BatchLinear" in kinds
-    peft = model.unwrap()
-    assert "BatchLinear" not in {type(m).__name__ for m in peft.modules()}
+def _peft_model() -> Any:
+    """A model of PEFT's own with three adapters whose deltas are not 0."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tiny = LlamaConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, vocab_size=256)
+    options = {"target_modules": ["q_proj", "down_proj"], "init_lora_weights": False}
+    model = get_peft_model(LlamaForCausalLM(tiny), LoraConfig(r=4, **options), adapter_name="adapter_0")
+    for number in (1, 2):
+        model.add_adapter(f"adapter_{number}", LoraConfig(r=4 * number, **options))
+    return model.eval()
+
+
+@pytest.mark.parametrize("active", [["adapter_1"], ["adapter_0", "adapter_2"]], ids=str)
+@pytest.mark.parametrize("is_stacked", [False, True], ids=["apart", "stacked"])
+def test_outside_of_a_union_batch_the_layers_are_those_of_peft(is_stacked: bool, active: list[str]) -> None:
+    """Wrapping changes neither which adapters are active nor what they compute."""
+    model = _peft_model()
+    for layer in lora_layers(model).values():
+        layer.set_adapter(active)
     ids = torch.randint(256, (2, 5))
-    assert torch.isfinite(peft(input_ids=ids).logits).all()
+    with torch.no_grad():
+        before = model(input_ids=ids).logits
+        wrapped = batch_lora.BatchLora(model)
+        if is_stacked:
+            wrapped.stack(torch.float32)
+        after = wrapped(input_ids=ids).logits
+        with wrapped.union(active[:1], [2], torch.device("cpu")):
+            batched = wrapped(input_ids=ids).logits
+    assert torch.equal(before, after)
+    assert (distance(batched, before) < 1e-6) is (len(active) == 1)
 
 
-def test_outside_of_a_union_batch_the_layers_are_those_of_peft() -> None:
+def test_a_union_batch_in_another_is_refused_and_leaves_it_whole() -> None:
     model = _wrapped()
     model.eval()
     ids = torch.randint(256, (2, 5))
-    model.peft_model.set_adapter("adapter_1")
-    plain = model(input_ids=ids).logits
     with model.union(["adapter_1"], [2], torch.device("cpu")):
-        batched = model(input_ids=ids).logits
-    assert distance(batched, plain) < 1e-6
+        expected = model(input_ids=ids).logits
+        with (
+            pytest.raises(UsageError, match="one batch at a time"),
+            model.union(["adapter_0"], [2], torch.device("cpu")),
+        ):
+            pass
+        assert torch.equal(model(input_ids=ids).logits, expected)
+
+
+@pytest.mark.parametrize("when", ["before the forward", "before the backward"])
+def test_gradients_of_stacked_adapters_begin_anew_after_zero_grad(when: str) -> None:
+    """zero_grad() takes tensors away, and what the backward adds to must be what an optimizer reads."""
+    model = _wrapped(**ALIKE)
+    model.eval()
+    names, rows, ids = ["adapter_0", "adapter_1", "adapter_2"], [1, 1, 1], torch.randint(256, (3, 5))
+    stack = model.stack(torch.float32)
+    parameters = [p for n, p in model.named_parameters() if ".lora_" in n and ".adapter_2." not in n]
+
+    def step() -> list[torch.Tensor]:
+        if when == "before the forward":
+            torch.optim.SGD(parameters).zero_grad()
+        with model.union(names, rows, torch.device("cpu")):
+            loss = batch_lora.losses(model(input_ids=ids).logits, ids, rows).sum()
+            if when == "before the backward":
+                torch.optim.SGD(parameters).zero_grad()
+            loss.backward()
+        assert all(p.grad is not None and p.grad.untyped_storage()._cdata == stack.gradients.untyped_storage()._cdata
+                   for p in parameters)  # fmt: skip
+        return [p.grad.clone() for p in parameters if p.grad is not None]
+
+    first, added = step(), stack.gradients[2].clone()
+    assert all(map(torch.equal, step(), first))
+    assert distance(stack.gradients[2], 2 * added) < 1e-6  # of which nobody cleared any
+
+
+def test_what_drops_everything_drops_everything() -> None:
+    model = _wrapped()
+    for layer in lora_layers(model.peft_model).values():
+        for adapter in layer.lora_dropout:
+            layer.lora_dropout[adapter] = torch.nn.Dropout(1.0)
+    model.train()
+    ids = torch.randint(256, (2, 5))
+    with model.union(["adapter_1"], [2], torch.device("cpu")), torch.no_grad():
+        dropped = model(input_ids=ids).logits
+    with model.peft_model.disable_adapter(), torch.no_grad():
+        assert torch.equal(dropped, model(input_ids=ids).logits)
 
 
 def test_what_is_more_than_lora_is_refused() -> None:
