@@ -3,6 +3,7 @@
 Each is what its sentence says and nothing else: work that is not named stays as it was measured.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -107,9 +108,16 @@ def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
     return 0 if weights is None else scene.link_ns(weights)
 
 
-def describe(kind: str) -> str:
-    """What a kind of change is, in one sentence."""
-    return _KINDS[kind].note
+def describe(change: Change, has_gpu: bool) -> str:
+    """What a change is, in one sentence."""
+    if change.kind == "scale":
+        what = "kernels" if has_gpu else "operators"
+        return f"{what} matching {change.where} take {change.factor:g} times as long"
+    if change.kind == "cpu":
+        if not change.factor:
+            return "the CPU takes no time here: the limit for whatever makes it faster"
+        return f"the CPU takes {change.factor:g} times as long here"
+    return _K.sub(change.where, _KINDS[change.kind].note) if change.kind in _COUNTS else _KINDS[change.kind].note
 
 
 def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -178,23 +186,36 @@ def _skip(scene: Scene, weights: Weights, change: Change) -> Weights:
     return replace(_scaled(weights, gone, 0.0), distance=np.where(gone, 0, weights.distance))
 
 
-def micro_batches(scene: Scene, change: Change) -> Cover:
-    """Where micro batches are trained. Raises UsageError where no range says so, and for a trace of a GPU.
+def merged(scene: Scene, change: Change) -> tuple[Cover, float]:
+    """Where micro batches are trained, and what part of the calls there is spared with K in one.
 
-    There which launches of which micro batch would be one is not known.
+    Raises UsageError where steps have fewer, where no range says so, and for a trace of a GPU: there which launches of
+    which micro batch would be one is not known.
     """
     if len(scene.work):
         raise UsageError(f"{change}: is known of traces without GPU work alone; of whole steps batch=K says it")
-    if not len(scene.phases("forward", "backward").start):
-        raise UsageError(f"{change}: the trace has no range that means forward or backward")
-    return scene.phases("h2d", "forward", "backward")
+    counts = micro_batch_counts(scene)
+    count = int(counts.min()) if len(counts) else 0
+    if not count:
+        raise UsageError(f"{change}: the trace has no steps with ranges that mean forward")
+    if count < int(change.where):
+        raise UsageError(f"{change}: there are steps with {count} micro batch{'es' * (count > 1)} (ranges of forward)")
+    return scene.phases("h2d", "forward", "backward"), 1 - math.ceil(count / int(change.where)) / count
+
+
+def micro_batch_counts(scene: Scene) -> Ints:
+    """How many forwards each step has; nothing for a trace without steps."""
+    steps, forward = scene.trace.steps, scene.phases("forward")
+    begin, end = scene.points.begin[steps.first], scene.points.begin[steps.last]
+    found: Ints = np.searchsorted(forward.start, end) - np.searchsorted(forward.start, begin)
+    return found
 
 
 def _merge(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """K micro batches of a step in one: forward and backward are called once in each step, their work stays."""
-    size = int(change.where)
-    called = scene.called_within(weights, micro_batches(scene, change))
-    return replace(weights, host=weights.host - called * (size - 1) // size)
+    """K micro batches of a step in one: forward and backward are called once for them, their work stays."""
+    cover, spared = merged(scene, change)
+    called = scene.called_within(weights, cover)
+    return replace(weights, host=weights.host - np.rint(called * spared).astype(np.int64))
 
 
 def _drop_sync(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -257,13 +278,14 @@ def _batch(scene: Scene, weights: Weights, change: Change) -> Weights:
 
 
 def _device(scene: Scene, weights: Weights, change: Change) -> Weights:
-    """Another GPU: matrix products and attention by its peak, all else on the device by its memory; the CPU stays.
+    """Another GPU: matrix products and attention by its peak, all else on the device by its memory.
 
-    Products whose names say that they are in 32 bits go by that peak, all others by the one in 16.
+    The CPU stays, and so do communication and copies over the link to the host. Products whose names say that they are
+    in 32 bits go by that peak, all others by the one in 16.
     """
     in16, in32, memory = scene.peaks_relative_to(change.where)
     products = scene.of_class("matmul", "attention", "lora") & scene.trace.is_kernel
-    moved = scene.trace.is_kernel & ~products & ~scene.of_class("communication")
+    moved = (scene.trace.is_kernel | scene.is_within_device) & ~products & ~scene.of_class("communication")
     weights = _scaled(weights, products & ~scene.is_full_precision, 1 / in16)
     return _scaled(_scaled(weights, products & scene.is_full_precision, 1 / in32), moved, 1 / memory)
 
@@ -320,10 +342,10 @@ _KINDS = {
     ),
     "batch": _Kind("K", _batch, "K steps in one pass: calls and launches cost once instead of K times, the work stays"),
     "merge": _Kind(
-        "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once"
+        "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once for them"
     ),
     "device": _Kind(
-        "NAME", _device, "kernels on another GPU, by its peaks in 16 or 32 bits and of memory; the CPU stays"
+        "NAME", _device, "another GPU, by its peaks in 16 or 32 bits and of memory; the CPU and links stay"
     ),
 }
 _ORDER = (
@@ -333,6 +355,7 @@ _ORDER = (
 # What can be asked of a trace without GPU work; batch, merge, fuse and scale by what its operators cost (operators.py).
 _ORDER_OF_CPU = ("merge", "fuse", "batch", "scale", "prefetch", "skip", "cpu")
 OF_FORM = ("graph", "batch", "merge")  # what gives work another form: launched at once, for several at once
+_K = re.compile(r"\bK\b")
 _ONCE = ("device",)  # work runs on one; of two numbers of steps in one pass the larger counts
 _COUNTS = {"batch": "steps", "merge": "micro batches of a step"}
 FORMS = {name: (kind.form, kind.note) for name, kind in _KINDS.items()}

@@ -26,7 +26,7 @@ _NO_WORK = re.compile(
     r"autograd::|torch::autograd|Optimizer\.|.*Backward\d*$|aten::(view|_unsafe_view|t|transpose|permute|numpy_T|"
     r"as_strided|expand|expand_as|reshape|_reshape_alias|detach|detach_|alias|unsqueeze|squeeze|slice|select|narrow|"
     r"unbind|chunk|split\w*|flatten|contiguous|empty\w*|new_\w+|zeros|zeros_like|ones|ones_like|full|full_like|to|"
-    r"_to_copy|clone|linear|matmul|dropout|cat|stack|pad|arange|scalar_tensor|result_type|resolve_\w+|lift_fresh|item|"
+    r"_to_copy|clone|linear|matmul|dropout|stack|pad|scalar_tensor|result_type|resolve_\w+|lift_fresh|item|"
     r"_local_scalar_dense|is_nonzero)$"
 )
 _OPERATORS = """

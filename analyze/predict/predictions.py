@@ -155,7 +155,13 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     window, step_cnt = scene.window_ns, scene.trace.steps.count
     rows = []
     for changes in asked:
-        saving = saved_by(scene, changes)
+        saving, left_out = saved_by(scene, changes)
+        notes = [
+            f"{change} left out: with it steps are no shorter"
+            if change in left_out
+            else describe(change, bool(len(scene.work)))
+            for change in changes
+        ]
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -165,18 +171,18 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
                 "saving_ns": saving,
                 "window_ns": window,
                 "step_cnt": step_cnt,
-                "note": "; ".join(describe(change.kind) for change in changes),
+                "note": "; ".join(notes),
             }
         )
     return rows
 
 
-def saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
-    """By how much all steps are shorter with changes made together; None for what one rank cannot know.
+def saved_by(scene: Scene, changes: Sequence[Change]) -> tuple[int | None, Sequence[Change]]:
+    """By how much all steps are shorter with changes made together, and which of them were left out.
 
-    One that gives work another form (a CUDA graph, steps in one pass) is left out where it makes the steps longer: a
-    launch of a graph takes time as well, and what communicates longer at once may hide behind less.
-    Raises UsageError for a place that is not there.
+    None for what one rank cannot know. A change that gives work another form (a CUDA graph, steps in one pass) is left
+    out where it makes the steps longer: a launch of a graph takes time as well, and what communicates longer at once
+    may hide behind less. Raises UsageError for a place that is not there.
     """
     others = [change for change in changes if change.kind not in OF_FORM]
     chosen, best = others, _saved_with_all(scene, others) if others else 0
@@ -184,10 +190,10 @@ def saved_by(scene: Scene, changes: Sequence[Change]) -> int | None:
         for asked in ([*chosen, change], [*others, change]) if chosen != others else ([*chosen, change],):
             saving = _saved_with_all(scene, asked)
             if best is None or saving is None:
-                return None
+                return None, ()
             if saving > best:
                 chosen, best = asked, saving
-    return best
+    return best, [change for change in changes if change not in chosen]
 
 
 def _saved_with_all(scene: Scene, changes: Sequence[Change]) -> int | None:

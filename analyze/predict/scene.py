@@ -359,6 +359,18 @@ class Scene:
         return place[place >= 0], found["length_ns"][place >= 0]
 
     @cached_property
+    def is_within_device(self) -> Bools:
+        """The copies and memsets that no link takes part in."""
+        found = self.database.columns(
+            f"""select gpu_op_id from gpu_op join memory_operation using (gpu_op_id)
+            where source_id = {self.trace.source_id} and (kind = 'memset' or copy_kind = 'DtoD')"""
+        )
+        place = self.trace.place_of(found["gpu_op_id"])
+        inside = np.zeros(len(self.work), dtype=bool)
+        inside[place[place >= 0]] = True
+        return inside
+
+    @cached_property
     def _is_in_window(self) -> Bools:
         """The operations that were launched in the judged steps, or began in them; all of a trace without steps."""
         steps, begin = self.trace.steps, self.points.begin

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..attribute.intervals import take
-from .changes import Change
+from .changes import Change, micro_batch_counts
 from .scene import EVERYWHERE, Scene
 
 _PHASES = ("forward", "backward", "optimizer")
@@ -19,7 +19,7 @@ def standard(scene: Scene) -> list[Change]:
     found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
     adapter_cnt = scene.adapter_cnt
     if not len(scene.work):
-        found += [Change("batch", str(adapter_cnt))] if adapter_cnt else []
+        found += [Change("batch", str(adapter_cnt))] if adapter_cnt > 1 else []
         return [*found, *_micro_batches(scene)]
     if scene.trace.is_pageable.any():
         found.append(Change("pin", "*"))
@@ -35,19 +35,15 @@ def standard(scene: Scene) -> list[Change]:
         found.append(Change("hide-copies", "*"))
     if scene.of_class("communication").any():
         found.append(Change("hide-communication", "*"))
-    if len(scene.trace.steps) >= 4:
-        found.append(Change("batch", str(adapter_cnt or 4)))
+    if adapter_cnt > 1:
+        found.append(Change("batch", str(adapter_cnt)))
     return [*found, Change("cpu", "*", 0.0)]
 
 
 def _micro_batches(scene: Scene) -> list[Change]:
     """Of a step's micro batches one, where all steps have as many forwards."""
-    forward, steps = scene.phases("forward"), scene.trace.steps
-    if not len(steps) or not len(forward.start):
-        return []
-    begin = np.sort(scene.points.begin[steps.first])
-    (count, *other) = np.unique(np.bincount(np.searchsorted(begin, forward.start, side="right"))[1:])
-    return [Change("merge", str(count))] if count > 1 and not other else []
+    counts = np.unique(micro_batch_counts(scene))
+    return [Change("merge", str(counts[0]))] if len(counts) == 1 and counts[0] > 1 else []
 
 
 def _communicates(scene: Scene, path: str) -> bool:

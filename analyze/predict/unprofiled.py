@@ -19,7 +19,7 @@ from ...errors import UsageError
 from ...vocabulary import PHASES
 from ..attribute.cover import Cover
 from ..store.database import Database
-from .changes import Change, apply, micro_batches, parse
+from .changes import Change, apply, merged, parse
 from .operators import Parts, fastest, of_interval
 from .scene import Scene
 from .trace import fetch
@@ -123,8 +123,8 @@ class _Without:
         if kind == "hide-communication":
             return Parts(self._waited_ns, 0, 0)
         if kind == "merge":
-            size = int(change.where)
-            return parts(micro_batches(scene, change)).times((size - 1) / size, 0)
+            cover, spared = merged(scene, change)
+            return parts(cover).times(spared, 0)
         if kind == "fuse":
             return parts(scene.ranges(change.where)).times(1, 0)
         if kind in ("skip", "prefetch", "cpu"):

@@ -133,7 +133,7 @@ def _can_fuse(spec: RunSpec) -> bool:
 
 def compiled(has_gpu: bool) -> str:
     """What bounds compiling: the CPU's time; without a GPU all but products and attention, which nothing fuses away."""
-    return "cpu=*:0" if has_gpu else "merge=1024 scale=^aten::(?!.*(mm|conv|attention)):0"
+    return "cpu=*:0" if has_gpu else "fuse={forward} fuse={backward} scale=^aten::(?!.*(mm|conv|attention)):0"
 
 
 def _is_causal(spec: RunSpec) -> bool:

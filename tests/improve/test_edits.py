@@ -115,7 +115,7 @@ def test_fewer_tokens_save_no_more_than_their_part_of_a_step_that_was_slower_whe
 def test_micro_steps_are_one_batch_where_there_are_several(
     micro_step_cnt: int, tmp_path: Path, run_command: Run
 ) -> None:
-    run = script(tmp_path / "run", SLOW, micro_step_cnt=micro_step_cnt)
+    run = script(tmp_path / "run", replace(SLOW, micro=max(1, micro_step_cnt)), micro_step_cnt=micro_step_cnt)
     rows = {row["edit"]: row for row in json.loads(run_command("improve", run, "--json").out)}
     merged = rows.get("no micro steps, for more memory")
     assert (merged is None) == (micro_step_cnt < 2)

@@ -191,6 +191,24 @@ def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) ->
     assert {change for change in changes if change.startswith("merge=")} == ({"merge=3"} if micro == 3 else set())
 
 
+@pytest.mark.parametrize(("micro", "size"), [(1, 2), (4, 5), (4, 1024)])
+@pytest.mark.first(2)
+def test_no_more_micro_batches_are_merged_than_a_step_has(micro: int, size: int, tmp_path: Path) -> None:
+    with analyze([replace(BEFORE, micro=micro).write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:
+        with pytest.raises(UsageError, match=f"there are steps with {micro} micro batch"):
+            what_if(database, [f"merge={size}"])
+        (found,) = unprofiled.fractions(database, BEFORE.step_ns(), [[f"merge={size}"]])
+    assert found.frac is None and f"steps with {micro} micro batch" in found.why
+
+
+def test_what_is_left_of_micro_batches_is_called_for_itself(tmp_path: Path) -> None:
+    """Of four in passes of three there are two passes, as in passes of two."""
+    with analyze([replace(BEFORE, micro=4).write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:
+        two, three, four = (what_if(database, [f"merge={size}"])["saving_ns"].item() for size in (2, 3, 4))
+    assert two == three < four
+    assert four == pytest.approx(1.5 * two, rel=0.01)
+
+
 @pytest.mark.slow
 def test_steps_of_adapters_in_turn_are_uneven_beside_those_of_their_own(tmp_path: Path) -> None:
     """Of one that has longer sequences all steps are longer; where one of them is longer still that is said."""

@@ -179,7 +179,8 @@ def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
 
     def predicted(run: Gpu) -> dict[str, tuple[int, float]]:
         with analyzed(run, tmp_path) as database:
-            return {row["change"]: (row["step_ns"], row["saving_frac"]) for row in database.view("what_if").to_dicts()}
+            rows = [*database.view("what_if").to_dicts(), *what_if(database, ["batch=4"]).to_dicts()]
+            return {row["change"]: (row["step_ns"], row["saving_frac"]) for row in rows}
 
     alone, found = predicted(training.run(Gpu())), predicted(Around(cold=(700 * MS,)).run(training, Gpu()))
     for change in ("graph=step/forward", "fuse=step/optimizer", "batch=4", "pin=*"):

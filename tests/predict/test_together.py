@@ -8,9 +8,8 @@ import pytest
 import writers
 from conftest import ROOT, corpus_params, quick
 from lorabench.analyze.pipeline import analyze
-from lorabench.analyze.predict import suggestions
+from lorabench.analyze.predict import predictions, suggestions
 from lorabench.analyze.predict.changes import Change, apply, parse
-from lorabench.analyze.predict.predictions import saved_by
 from lorabench.analyze.predict.scene import Scene
 from lorabench.analyze.predict.trace import fetch
 from lorabench.analyze.store.database import Database
@@ -33,6 +32,10 @@ def scene_of(database: Database) -> Scene:
     found = fetch(database, source_id)
     assert found is not None
     return Scene(database, found)
+
+
+def saved_by(scene: Scene, changes: list[Change]) -> int | None:
+    return predictions.saved_by(scene, changes)[0]
 
 
 def possible(scene: Scene) -> dict[Change, int]:
@@ -105,5 +108,8 @@ def test_a_graph_of_less_than_what_launching_it_takes_is_none(launches: int, hel
         changed = apply(scene, scene.trace.graph.measured, [parse("graph=inner")])
         assert changed is not None
         assert (changed.host.tolist() != scene.trace.graph.measured.host.tolist()) == helps
-        saved = saved_by(scene, [parse("graph=inner")])
-        assert saved is not None and (saved > 0) == helps
+        saving, left_out = predictions.saved_by(scene, [parse("graph=inner")])
+        assert saving is not None and (saving > 0) == helps
+        assert left_out == ([] if helps else [parse("graph=inner")])
+        (row,) = predictions.predict(scene, [[parse("graph=inner")]])
+        assert ("left out: with it steps are no shorter" in row["note"]) != helps
