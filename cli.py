@@ -26,6 +26,7 @@ from . import (
 )
 from . import cli_progress as bar
 from .errors import InputError, UsageError, ValidationError
+from .paths import written
 from .reports import losses, outputs
 from .reports.tables.narrowing import Narrowing
 
@@ -99,7 +100,7 @@ _Named = Annotated[
 _Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="OUT",
+        "--output", "-o", metavar="OUT", parser=written,
         help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
         ".duckdb for the database; JOB/ with --workers, --shard or --dask. "
         "Without it and without --report or --format the answer alone is printed.",

@@ -10,6 +10,7 @@ import typer
 from . import cli_help, console
 from . import cli_progress as bar
 from .errors import InputError, UsageError, leaving
+from .paths import names_folder
 
 _MOST_LINES = 20
 
@@ -34,7 +35,7 @@ def executor_of(
     """
     from .analyze.job import executors, folder, remote
 
-    is_folder = output is not None and (output.is_dir() or not output.suffix)
+    is_folder = output is not None and names_folder(output)
     named = executors.chosen(workers, shard, dask, environ=is_folder and not is_plain)
     urls = [name for name in inputs if remote.is_url(name)]
     is_job = output is not None and folder.is_job(output)

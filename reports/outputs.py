@@ -13,6 +13,7 @@ from typing import Any
 from .. import rundir, sql
 from ..console import HIDDEN_IN_TEXT, put, put_json, put_lines, tell, tell_sentence, visible
 from ..errors import UsageError
+from ..paths import names_folder
 from .tables.column_order import ordered, telling, view_of
 from .tables.narrowing import Narrowing
 from .tables.why_empty import why_nothing
@@ -54,14 +55,16 @@ class Target:
                 raise UsageError(f"--format {format} goes to a file; name it with -o")
             return cls(None, format or Format.csv, is_raw=format is not None)
         refuse_dash(path)
-        if path.is_dir() or not path.suffix:
+        if names_folder(path):
             if format in (Format.mlora, Format.html):
                 raise UsageError(f"--format {format} writes one file; give -o a file name")
-            return cls(path, format or Format.csv, True, is_as_suits=format is None)
+            return cls(Path(path), format or Format.csv, True, is_as_suits=format is None)
         if format is not None and path.suffix == _DATABASE:
             raise UsageError(f"-o {path} is the database, which has no --format {format}")
         if format is None and path.suffix not in (_DATABASE, *_SUFFIXES):
-            raise UsageError(f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format")
+            raise UsageError(
+                f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format; {path}/ is a folder"
+            )
         if format not in (None, Format.mlora) and _SUFFIXES.get(path.suffix, format) != format:
             raise UsageError(f"choose one of -o {path} and --format {format}")
         return cls(path, format or _SUFFIXES.get(path.suffix, Format.csv))

@@ -69,7 +69,7 @@ def apply(scene: Scene, weights: Weights, changes: Iterable[Change]) -> Weights 
     """
     for change in _in_order(scene, changes):
         apply_one = _KINDS[change.kind].apply
-        if apply_one is None:
+        if apply_one is None or (change.kind == "cpu" and scene.is_mostly_pages):
             return None
         if change.kind not in _ORDER_OF_CPU and not len(scene.work):
             raise UsageError(
@@ -108,12 +108,14 @@ def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
     return 0 if weights is None else scene.link_ns(weights)
 
 
-def describe(change: Change, has_gpu: bool) -> str:
+def describe(change: Change, has_gpu: bool, is_mostly_pages: bool = False) -> str:
     """What a change is, in one sentence."""
     if change.kind == "scale":
         what = "kernels" if has_gpu else "operators"
         return f"{what} matching {change.where} take {change.factor:g} times as long"
     if change.kind == "cpu":
+        if is_mostly_pages:
+            return "pages of managed memory move when the CPU or the GPU touches them"
         if not change.factor:
             return "the CPU takes no time here: the limit for whatever makes it faster"
         return f"the CPU takes {change.factor:g} times as long here"

@@ -159,7 +159,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
         notes = [
             f"{change} left out: with it steps are no shorter"
             if change in left_out
-            else describe(change, bool(len(scene.work)))
+            else describe(change, bool(len(scene.work)), scene.is_mostly_pages)
             for change in changes
         ]
         rows.append(

@@ -359,6 +359,11 @@ class Scene:
         return place[place >= 0], found["length_ns"][place >= 0]
 
     @cached_property
+    def is_mostly_pages(self) -> bool:
+        """Whether most of the work are pages of managed memory, which move when the CPU or the GPU touches them."""
+        return bool(np.count_nonzero(self.work.is_page) > len(self.work) / 2)
+
+    @cached_property
     def is_within_device(self) -> Bools:
         """The copies and memsets that no link takes part in."""
         found = self.database.columns(

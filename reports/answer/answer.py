@@ -56,10 +56,10 @@ _RANGES = """
     from _answer_range
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
-_GIVING_WORK = """
-    select count(*)::bigint as call_cnt
-    from api_call
-    join name using (name_id)
+_NOTHING_UNCOLLECTED = "select 0 as uncollected_cnt, false as is_accelerator_unread"
+_UNCOLLECTED = """
+    select count(*)::bigint as uncollected_cnt, {id} in (from _accelerator_unread) as is_accelerator_unread
+    from api_call join name using (name_id)
     where source_id = {id} and gives_work(text)"""
 _LOST = """
     select source.name as input, item, value, note
@@ -269,7 +269,7 @@ def _answer(database: Database, source_id: int, rank_cnt: int) -> Row:
                 "select 1 from api_call where source_id = {id} limit 1"
             )
         ),
-        "uncollected_cnt": 0 if devices else rows(_GIVING_WORK)[0]["call_cnt"],
+        **rows(_UNCOLLECTED if not devices else _NOTHING_UNCOLLECTED)[0],
         "steps": next(iter(rows(_STEPS)), None),
         **rows(_UNPROFILED)[0],
         "window_ns": rows(MEAN_WINDOW)[0]["window_ns"] if devices else None,

@@ -81,6 +81,8 @@ def _without_work(found: Row) -> str:
         if found["uncollected_cnt"]:
             calls = f"{found['uncollected_cnt']:,} call{'s' * (found['uncollected_cnt'] > 1)}"
             return f"the GPU's work is missing, which {calls} launched: times are the CPU's"
+        if found["is_accelerator_unread"]:
+            return "the accelerator's work is not read: times are the CPU's, which may wait for it"
         return "no GPU work in this file: times are the CPU's"
     return CPU_ALONE if found["whole_ns"] else NOTHING
 

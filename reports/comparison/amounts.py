@@ -18,6 +18,14 @@ _FLOP = """
     from operator_summary
     where flop > 0 and source_id in (select source_id from source where {})
     group by operator"""
+# Of the time of products what operators launched whose shapes say how much they compute: a graph's are of none.
+_TOLD = """
+    select sum(op.end_ns - op.start_ns) filter (operator.shape_id is not null) / sum(op.end_ns - op.start_ns)
+    from _classed_op as op
+    join gpu_op using (gpu_op_id)
+    left join range as operator on operator.range_id = gpu_op.operator_id
+    where op.class in ('matmul', 'attention', 'lora') and op.source_id in (select source_id from source where {})"""
+_MOST = 0.8
 _RANKS = "select count(distinct rank) from source where {}"
 
 
@@ -61,7 +69,9 @@ def _flop_a_step(pair: Sequence[Database], ranks: list[int]) -> tuple[float, flo
     for database, rank_cnt in zip(pair, ranks, strict=True):
         ((step_cnt, counted_cnt),) = database.rows(_STEPS.format(counting(database)))
         rows = database.rows(_FLOP.format(counting(database)))
-        if not step_cnt or not rows:
+        ((told,),) = database.rows(_TOLD.format(counting(database)))
+        is_told = told is None or told >= _MOST
+        if not step_cnt or not rows or not is_told:
             return None
         calls = {operator: call_cnt / counted_cnt for operator, call_cnt, _ in rows}
         found.append((calls, sum(flop for *_, flop in rows) / counted_cnt * rank_cnt))

@@ -344,8 +344,8 @@ def cautions(databases: Sequence[Database]) -> list[str]:
         found.append(f"No GPU work of {without} is recorded, which says nothing of how much there was.")
     if len({_recorder(database) for database in databases}) > 1:
         found.append("The inputs were recorded by different profilers, whose overheads differ; compare like with like.")
-    if len(gpus := {gpu for database in databases if (gpu := _gpus(database))}) > 1:
-        found.append(f"The GPUs differ: {' and '.join(sorted(gpus))}.")
+    if len(gpus := dict.fromkeys(gpu for database in databases if (gpu := _gpus(database)))) > 1:
+        found.append(f"The GPUs differ: {' and '.join(gpus)}.")
     return found
 
 

@@ -297,6 +297,25 @@ def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, id
         assert findings["python_time"]["place"] == between
 
 
+@pytest.mark.parametrize(("category", "is_unread"), [("mtia_ccp_events", True), ("cpu_op", False)])
+def test_of_a_cpu_that_may_wait_for_an_accelerator_nothing_is_advised(
+    category: str, is_unread: bool, tmp_path: Path
+) -> None:
+    """What is not read of an accelerator may fill every gap between operators."""
+    path = on_cpu(0, 30_000).write(tmp_path / "loop.json")
+    trace = json.loads(path.read_text("utf-8"))
+    end = max(event["ts"] for event in trace["traceEvents"] if "dur" in event)
+    trace["traceEvents"] += [
+        {"ph": "X", "cat": category, "name": "job", "pid": 9, "tid": 9, "ts": end / 200 * number, "dur": 1}
+        for number in range(200)
+    ]
+    path.write_text(json.dumps(trace), "utf-8")
+    with opened(path, db=tmp_path / "loop.duckdb") as database:
+        found = answer.answer(database)
+    assert ("python_time" in {row["rule"] for row in found["findings"]}) is not is_unread
+    assert any("accelerator's work is not read" in line for line in answer_text.lines(found)) is is_unread
+
+
 def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_path: Path) -> None:
     directory = rundir.RunDirectory(tmp_path / "run", False)
     loader = {"waited_ns": 14.4e6, "step_ns": 48.1e6, "batch_cnt": 2, "worker_cnt": 2}

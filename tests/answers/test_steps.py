@@ -630,3 +630,32 @@ def test_a_step_that_begins_behind_work_of_before_the_recording_is_no_longer_tha
         lengths = [length for (length,) in database.rows("select length_ns from step_summary order by start_ns")]
     assert len(lengths) == 5
     assert lengths == [pytest.approx(lengths[-1], rel=0.02)] * 5
+
+
+@pytest.mark.parametrize(("queued", "step_ms"), [(149.0, 156), (0.5, 156.5)])
+def test_what_a_step_waits_for_that_was_not_recorded_is_no_part_of_it(
+    queued: float, step_ms: float, tmp_path: Path
+) -> None:
+    """A server that queues its steps, of which one is in the file: the GPU is busy with those before."""
+    both = {"ph": "X", "pid": 1, "tid": 1}
+    events = [annotation("step 7", 10_000, 26_000)]
+    at = 12_000 + 1_000 * queued
+    for number in range(4):
+        link = {"correlation": number + 1}
+        call = {
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": 12_000 + 1_000 * number,
+            "dur": 3,
+            "args": link,
+        }
+        kernel = {"cat": "kernel", "name": "gemm", "ts": at, "dur": 39_000, "args": link | {"device": 0, "stream": 7}}
+        events += [both | call, both | kernel]
+        at += 39_000
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "run.json"], tmp_path / "run.duckdb") as database:
+        ((length_ns, wall_ns),) = database.rows("select length_ns, wall_ns from step_summary")
+        found = answer(database)
+    assert length_ns / 1e6 == pytest.approx(step_ms + (2.0 if queued < 1 else 0), abs=0.01)
+    assert wall_ns == 26_000_000
+    assert found["parts"]["compute"] > 0.98

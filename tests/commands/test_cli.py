@@ -72,6 +72,14 @@ def test_progress_is_shown_on_a_terminal_and_not_in_a_pipe(trace: Path, run_proc
     assert run_process("analyze", trace, "-o", "again.csv", "--quiet").stderr == ""
 
 
+def test_a_name_with_a_slash_at_its_end_is_a_folders(trace: Path, run: Callable, tmp_path: Path) -> None:
+    """Names of models and versions have dots in them."""
+    run("analyze", trace, "-o", f"{tmp_path}/Qwen1.5-0.5B/", "--quiet")
+    assert (tmp_path / "Qwen1.5-0.5B" / "range_summary.csv").exists()
+    ended = run("analyze", trace, "-o", tmp_path / "Qwen1.5-1.8B", code=2)
+    assert "Qwen1.5-1.8B/ is a folder" in " ".join(ended.stderr.split())
+
+
 @pytest.mark.slow
 def test_every_view_goes_to_a_folder(trace: Path, run: Callable, tmp_path: Path) -> None:
     run("analyze", trace, "-o", "out/")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import writers
 from lorabench.analyze.pipeline import analyze
+from lorabench.analyze.predict.predictions import what_if
 from simulated_gpu import Gpu
 from synthetic import AUTOGRAD, PAGE, Call, Op, Range
 
@@ -320,7 +321,7 @@ def test_work_that_the_driver_holds_back_is_that_of_windows_where_it_was_recorde
 
 
 @pytest.mark.parametrize("is_to_host", [False, True])
-@pytest.mark.slow
+@pytest.mark.first(1)
 def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     gpu.launch("gemm_kernel", 500_000)
@@ -330,6 +331,9 @@ def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp
         gpu.timeline.ops.append(Op("memcpy", PAGE, 0, gpu.now, gpu.now + 20_000, 0, 65_536, to_host=is_to_host))
         gpu.work(20_000)
     evidence, advice = said(gpu.finished(), tmp_path, "unified_memory")
+    with analyze([tmp_path / "run.sqlite"]) as database:
+        (limit,) = what_if(database, ["cpu=*:0"]).to_dicts()
+    assert limit["saving_ns"] is None and "pages of managed memory" in limit["note"]
     assert evidence.startswith("40 gaps of 1.0 ms") and evidence.endswith("mostly to the CPU") == is_to_host
     assert advice.startswith("The CPU touches pages that lie on the GPU" if is_to_host else "Prefetch pages")
 

@@ -35,6 +35,7 @@ stepping as (
     join _steady_time as steady on steady.source_id = step.source_id
     where step.found_by <> 'period'
         and step.source_id not in (from _source_with_gpu)
+        and step.source_id not in (from _accelerator_unread)  -- where the CPU may wait for that
         and step.source_id in (select source_id from _operator_time)  -- else nobody knows when none runs
         and step.start_ns >= coalesce(steady.first_step_ns, steady.start_ns)
     group by step.source_id, own.process

@@ -1,0 +1,43 @@
+"""What is said of how much steps compute: by the shapes of operators, where those tell of most of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def trace(path: Path, rows: int, graph_us: float) -> Path:
+    """Steps of a product whose shapes are known, and of kernels that a graph launches, of which nobody knows any."""
+    events = []
+    for step in range(4):
+        begin, link = 10_000 + 9_000 * step, 10 * step + 1
+        both = {"ph": "X", "pid": 1, "tid": 1}
+        on_gpu = {"device": 0, "stream": 7}
+        shapes = {"Input Dims": [[rows, 1024], [1024, 1024]], "Input type": ["float", "float"]}
+        events += [
+            both | {"cat": "user_annotation", "name": f"step {step}", "ts": begin, "dur": 8_000},
+            both | {"cat": "cpu_op", "name": "aten::mm", "ts": begin + 10, "dur": 30, "args": shapes},
+            both | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": begin + 20, "dur": 5,
+                    "args": {"correlation": link}},
+            both | {"cat": "kernel", "name": "sgemm_128", "tid": 7, "ts": begin + 40, "dur": rows,
+                    "args": on_gpu | {"correlation": link}},
+            both | {"cat": "cuda_runtime", "name": "cudaGraphLaunch", "ts": begin + 50, "dur": 5,
+                    "args": {"correlation": link + 1}},
+        ]  # fmt: skip
+        if graph_us:
+            events.append(
+                both | {"cat": "kernel", "name": "sgemm_256", "tid": 7, "ts": begin + 1_100, "dur": graph_us,
+                        "args": on_gpu | {"correlation": link + 1}}
+            )  # fmt: skip
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("graph_us", "is_said"), [(0, True), (20, True), (6_000, False)])
+def test_more_work_is_said_where_shapes_tell_of_most_products(
+    graph_us: float, is_said: bool, tmp_path: Path, run_command: Callable[..., object]
+) -> None:
+    paths = [trace(tmp_path / f"{rows}.json", rows, graph_us) for rows in (200, 800)]
+    said = " ".join(str(run_command("compare", *paths).out).split())  # type: ignore[attr-defined]
+    assert ("computes 4.00 x as much" in said) is is_said
