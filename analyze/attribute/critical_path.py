@@ -19,14 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, take
-from .launches import Work
+from .launches import LONG_DELAY_NS, Work
 
 GPU, LAUNCH, WAIT, CPU = "gpu", "launch", "wait", "cpu"
 KINDS = (GPU, LAUNCH, WAIT, CPU)
-# An operation that begins later than this after its launch, though its stream was free, waited for something else.
-LONG_DELAY_NS = 10_000
-# Later than this after its call it was not being launched, as the threshold late_launch_ns has it if nobody changes it:
-# where nothing that is recorded held it back, something else did, as work from before the recording.
+# Later than this after its call it was not being launched: where nothing that is recorded held it back, something else
+# did, as work from before the recording. The path is made when an input is read, and thresholds are asked afterwards:
+# late_launch_ns is the same unless somebody changes it.
 LATE_LAUNCH_NS = 100_000
 
 

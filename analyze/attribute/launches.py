@@ -12,6 +12,9 @@ import numpy as np
 
 from .intervals import NONE, Bools, Ints, distinct, overlapping, take
 
+# An operation that begins later than this after its launch, though its stream was free, waited for something else.
+LONG_DELAY_NS = 10_000
+
 _EMPTY = np.empty(0, dtype=np.int64)
 
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .intervals import NONE, Bools, Ints, grouped, take
+from .launches import LONG_DELAY_NS
 from .replay import NEVER, Graph, Groups, Strands, Weights
 from .replay_threads import Points, strands_of
 
-# Behind its stream and its launch by more than this, an operation waited for something else.
-LONG_DELAY_NS = 10_000
 # So soon after what it waited for an operation begins, at most: a hundredth of a long wait, which no chance leaves.
 # AMD's GPUs take 15 us and more to see an event.
 NEAR_SHARE, NEAR_NS = 0.01, 50_000

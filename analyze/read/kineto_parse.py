@@ -38,6 +38,12 @@ _TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-
 _CORRELATION, _EXTERNAL_ID = b'"correlation"', b'"External id"'
 # Events that DuckDB refuses though Python reads them are looked for one by one up to so many: each costs 20 ms.
 _MOST_REFUSED = 100
+_FUNCTIONS = (
+    ("whole_text", "label", "kineto_whole_text"),
+    ("ns_of", "us", "kineto_ns"),
+    ("thread_number", "tid", "kineto_thread_number"),
+    ("device_of", "type, index", "kineto_device"),
+)
 TABLES = ("batch", "memory_batch", "collective_batch", "counter_batch")
 
 
@@ -120,7 +126,8 @@ class Parser:
     def __iter__(self) -> Iterator[Parsed]:
         """The pieces in the order of the file, each in its tables until the next but one is asked for."""
         self.connection.execute(f"create temp table category as {sql.staging('kineto_category')}")
-        self.connection.execute(sql.staging_macro("whole_text", "label", "kineto_whole_text"))
+        for function, parameters, file in _FUNCTIONS:
+            self.connection.execute(sql.staging_macro(function, parameters, file))
         self._read_as_text(False)
         for piece in self.pieces:
             yield from self._last(piece) if self.pieces.at_end else self._piece(piece)

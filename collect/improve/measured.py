@@ -28,7 +28,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Measured:
-    """Quartiles of the steps without a profiler, the peak of memory, tokens and losses."""
+    """Quartiles of the steps without a profiler, the peak of memory, tokens and losses.
+
+    Behind several workers the quartiles are those of means of `mean_of` steps in a row (see means()).
+    """
 
     low_ns: float
     median_ns: float
@@ -40,11 +43,12 @@ class Measured:
     tokens: dict[str, int] = field(default_factory=dict)  # of each adapter in all measured steps
     losses: dict[str, tuple[float, ...]] = field(default_factory=dict)  # of each adapter by step
     wall_s: float = 0.0  # of the whole pass, with what comes before the first step
+    mean_of: int = 1
 
     @property
     def width_ns(self) -> float:
-        """The distance between the quartiles."""
-        return self.high_ns - self.low_ns
+        """The distance between the quartiles of single steps: that of means of n is smaller by the root of n."""
+        return (self.high_ns - self.low_ns) * math.sqrt(self.mean_of)
 
 
 def of_run(run: Path) -> Measured | Failure:
@@ -54,7 +58,8 @@ def of_run(run: Path) -> Measured | Failure:
         return Failure(manifest["status"], str(manifest["message"]))
     rows = timing(run)
     steps = _walls(rows, summary.get("peft_mode") == "process")
-    walls = means(steps, min(int(manifest["spec"].get("loader_workers", 0)), len(steps) // 2))
+    mean_of = max(1, min(int(manifest["spec"].get("loader_workers", 0)), len(steps) // 2))
+    walls = means(steps, mean_of)
     if len(walls) < 2:
         raise InputError(f"{run} has no steps of a timing pass that can be compared")
     low, median, high = statistics.quantiles(walls, n=4, method="inclusive")
@@ -64,7 +69,7 @@ def of_run(run: Path) -> Measured | Failure:
     wall_s = (summary.get("pass_wall_s") or {}).get("timing") or 0.0
     return Measured(
         low, median, high, len(steps), next((memory[name] for name in _PEAKS if memory.get(name)), None),
-        rate or None, dtype_of(manifest["spec"], summary), tokens, _losses(rows), wall_s,
+        rate or None, dtype_of(manifest["spec"], summary), tokens, _losses(rows), wall_s, mean_of,
     )  # fmt: skip
 
 
@@ -86,6 +91,9 @@ def difference(before: Measured, after: Measured) -> str:
     """What of the work of two runs differs; empty if nothing does."""
     if before.tokens != after.tokens or before.step_cnt != after.step_cnt:
         return "other tokens or updates were computed"
+    noted = [{adapter: len(losses) for adapter, losses in run.losses.items()} for run in (before, after)]
+    if noted[0] != noted[1]:
+        return "losses of other adapters or steps were noted"
     tolerance = max(TOLERANCES[run.dtype] for run in (before, after))
     adapter, step, apart = furthest(before, after)
     if apart > tolerance:
@@ -94,10 +102,10 @@ def difference(before: Measured, after: Measured) -> str:
 
 
 def furthest(before: Measured, after: Measured) -> tuple[str, int, float]:
-    """The adapter and the step whose losses are furthest apart, and how far, as a part of the loss."""
+    """The adapter and the step whose losses are furthest apart, and how far as a part of the loss; both have those."""
     worst = ("", 0, 0.0)
     for adapter, losses in before.losses.items():
-        for step, (one, other) in enumerate(zip(losses, after.losses.get(adapter, ()), strict=False)):
+        for step, (one, other) in enumerate(zip(losses, after.losses[adapter], strict=True)):
             apart = abs(one - other) / max(abs(one), abs(other), 1e-12)
             apart = math.inf if math.isnan(apart) else apart
             if apart > worst[2]:

@@ -332,7 +332,7 @@ def _tokens(measured: Measured) -> int:
 
 
 def _noise(before: Measured, after: Measured, asked: Asked) -> float:
-    """What a difference has to exceed: half of both quartile distances, as in compare; of memory a hundredth."""
+    """What a difference has to exceed: half of both quartile distances of single steps; of memory a hundredth."""
     if asked.goal == TIME:
         return (before.width_ns + after.width_ns) / 2
     return _LEAST_FRAC * (before.peak_bytes or 0)

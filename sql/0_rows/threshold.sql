@@ -7,7 +7,7 @@ from (
     ('near_kernel_ns', 3000.0, 'idle_gap: a gap shorter than this may be the distance between two kernels, however late the launch'),
     ('clock_slack_ns', 10000.0, 'a wait of the CPU may seem to end so much before what it waited for: clocks differ'),
     ('short_kernel_ns', 10000.0, 'launch_outlier: a kernel shorter than this is tiny'),
-    ('late_launch_ns', 100000.0, 'launch_outlier: work that begins later than this after its launching call ended waited long'),
+    ('late_launch_ns', 100000.0, 'launch_outlier: work this much later than the end of its launch waited long (critical_path: always 100 us)'),
     ('slow_api_ns', 50000.0, 'launch_outlier: a launching call longer than this is slow'),
     ('full_queue_cnt', 512.0, 'a slow launch after so many operations of its stream waits for the queue'),
     ('long_gap_ns', 500000.0, 'finding: an idle gap longer than this is reported by itself'),

@@ -4,9 +4,8 @@
 -- takes whole() of it, which is NULL for what is not usable. That costs the argument, never the event (kineto_count).
 --
 -- Times are microseconds in the file, with up to three decimals. The reader gives `time_type`: double where a double
--- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Integer and fraction are converted
--- apart, because a double of nanoseconds since 1970 has no room for the last digits. Times for which a bigint has no room
--- are NULL.
+-- holds them exactly (below 2^43, or whole numbers), decimal where it does not. Times for which a bigint has no room, twice
+-- what is_measured lets pass, are NULL.
 --
 -- needs: category
 
@@ -30,9 +29,9 @@ select
     category.kind,
     event.name,
     whole_text(pid) as pid,
-    coalesce(whole_text(tid), try_cast(regexp_extract(tid, '(?:^|[^0-9./])(-?[0-9]+)$', 1) as bigint)) as tid,
-    floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as start_ns,
-    start_ns + floor(dur)::bigint * 1000 + round((dur - floor(dur)) * 1000)::bigint as end_ns,
+    thread_number(tid) as tid,
+    ns_of(ts) as start_ns,
+    start_ns + ns_of(dur) as end_ns,
     args.correlation,
     args.device,
     args.context,

@@ -11,15 +11,16 @@ event as (
     from read_json($path, format = 'array', records = false, columns = {text: 'json'})
     where json_extract_string(text, '$.name') = '[memory]'
 ),
+-- 2^61 ns, as is_measured has it
 timed as (
     select *, if(abs(time) < 2305843009213693, time, null) as ts
     from (select field, try_cast(field[3] as $time_type) as time from event)
 )
 select
     whole_text(field[1]) as process_id,
-    coalesce(whole_text(field[2]), try_cast(regexp_extract(field[2], '(?:^|[^0-9./])(-?[0-9]+)$', 1) as bigint)) as tid,
-    floor(ts)::bigint * 1000 + round((ts - floor(ts)) * 1000)::bigint as time_ns,
-    if(try_cast(field[8] as bigint) = 0, 'cpu', 'cuda:' || coalesce(field[9], '?')) as device,
+    thread_number(field[2]) as tid,
+    ns_of(ts) as time_ns,
+    device_of(field[8], field[9]) as device,
     whole_text(field[4]) as bytes,
     whole_text(field[5]) as address,
     whole_text(field[6]) as allocated_bytes,

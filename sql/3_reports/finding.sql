@@ -4,7 +4,7 @@
 -- in all places of the rule (each place has its share), and never more than a limit that no change can exceed: the idle
 -- time that is blamed on the rule, the time in which copies or communication run with nothing beside them, or what
 -- faster kernels take off the critical path; the mean over the devices. Where the advice cannot be replayed it is the
--- limit itself (is_predicted says which). Where the clocks of CPU and GPU disagree (see validation) rules about idle time
+-- limit itself (is_predicted says which), and so it is where the advice is to find out what the CPU does. Where the clocks of CPU and GPU disagree (see validation) rules about idle time
 -- have no rows, and nothing is replayed. Each idle nanosecond is blamed once (_blamed_gap), so idle time, exposed time
 -- and what rules blame agree. NULL is a finding whose cost lies within those of others. What is paid once, before steps
 -- are warm and outside of them, is no finding: see steady_state. Places that save less than the threshold least_frac have
@@ -18,7 +18,7 @@
 --   place            varchar   the range, kernel, device or cause that it is about, NULL outside all ranges
 --   saving_ns        bigint    what a change would save
 --   saving_frac      double    saving_ns as a fraction of the steady state, the mean of its devices'
---   is_predicted     boolean   true where saving_ns is by replay, false where it is a limit
+--   is_predicted     boolean   true where saving_ns is by replay of the advice, false where it is a limit
 --   occurrence_cnt   bigint    how often
 --   evidence         varchar   what was seen
 --   advice           varchar   what to do

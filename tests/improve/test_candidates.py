@@ -1,7 +1,9 @@
 """Which changes apply to a run, what they are predicted by, and that each is one that RunSpec takes."""
 
 import dataclasses
+import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +110,17 @@ def test_what_input_takes_is_by_the_timing_pass_and_beside_a_gpu_by_a_replay() -
 def test_behind_workers_a_step_is_the_mean_of_those_that_one_wait_is_for() -> None:
     assert measured.means([9, 1, 1, 9, 1, 1], 3) == pytest.approx([11 / 3] * 4)
     assert measured.means([9, 1, 1], 0) == [9, 1, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 6])
+def test_more_workers_make_no_smaller_difference_a_gain(workers: int) -> None:
+    """What a gain has to exceed is the spread of single steps, of however many in a row means are compared."""
+    random = np.random.default_rng(0)
+    widths = []
+    for _ in range(200):
+        low, _, high = statistics.quantiles(measured.means(random.normal(100, 5, 24).tolist(), workers), n=4)
+        widths.append(measured.Measured(low, 100, high, 24, mean_of=workers).width_ns)
+    assert statistics.fmean(widths) == pytest.approx(1.35 * 5, rel=0.25)
 
 
 def test_one_micro_step_has_the_rows_of_all() -> None:

@@ -237,6 +237,12 @@ def test_what_alters_the_training_needs_to_be_allowed() -> None:
     ("other", "why"),
     [
         ({"losses": {"adapter_0": (5.5, 5.3)}}, "another loss: adapter_0 is 1.9e-02 off in step 1, 1e-03 is allowed"),
+        ({"losses": {"adapter_0": (5.5,)}}, "losses of other adapters or steps were noted"),
+        ({"losses": {}}, "losses of other adapters or steps were noted"),
+        (
+            {"losses": {"adapter_0": (5.5, 5.4), "adapter_1": (5.5, 5.4)}},
+            "losses of other adapters or steps were noted",
+        ),
         ({"losses": {"adapter_0": (5.5, float("nan"))}}, "another loss: adapter_0 is inf off in step 1"),
         ({"tokens": {"adapter_0": 320}}, "other tokens or updates were computed"),
     ],

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from brute_force import check_categories
-from conftest import ROOT, corpus_params, dear, quick
+from conftest import ROOT, corpus_params, dear, opened, quick
 from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
@@ -338,3 +338,17 @@ def test_memory_that_nsys_saw_is_categorised_by_its_lifetime(
             ("holds", "CUDA_GPU_MEMORY_USAGE_EVENTS", "4"),
             ("holds", "CUDA_GPU_MEMORY_USAGE_EVENTS of the host", "3"),
         }
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "device"),
+    [(0, -1, "cpu"), (1, 3, "cuda:3"), (6, 0, "cuda:0"), (12, 1, "xpu:1"), (13, 0, "mps:0"), (15, 2, "hpu:2"),
+     (19, 0, "mtia:0"), (20, 0, "privateuseone:0"), (77, 0, "device type 77:0")],
+)  # fmt: skip
+@pytest.mark.first(3)
+def test_a_device_is_called_as_torch_calls_it(kind: int, index: int, device: str, tmp_path: Path) -> None:
+    args = {"Device Type": kind, "Device Id": index, "Bytes": 512, "Addr": 1, "Total Allocated": 512}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": args}
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
+    with opened(tmp_path / "run.json") as database:
+        assert database.rows("select device from memory_event") == [(device,)]

@@ -24,7 +24,7 @@
 --   evidence         varchar   what was seen
 --   advice           varchar   what to do
 --   limit_ns         double    what a change saves at most, alone: the gaps, stretches or kernels that the place is blamed for
---   is_predicted     boolean   whether saving_ns is by replay, else it is the limit
+--   is_predicted     boolean   whether saving_ns is by replay and the advice says what to change, else it is a limit
 
 with
 limited as (
@@ -188,6 +188,8 @@ select
         end as evidence
     ),
     found.saving_ns as limit_ns,
+    -- to find out what the CPU does there saves nothing yet
     shared.is_predicted
+    and not coalesce(regexp_matches(found.advice, '^(Name what|Look at what|Compare its calls)'), false) as is_predicted
 from bounded as found
 join shared on shared.source_id = found.source_id and shared.rule = found.rule
