@@ -6,15 +6,25 @@
 The middle is the mean without a fifth of the steps at each end, its error that of the winsorised variance (K. Yuen,
 "The two-sample trimmed t for unequal population variances", Biometrika 61, 1974). Steps that are like those before them
 (a clock that falls, a machine that warms up) say less than as many others: the variance is multiplied by
-(1 + r) / (1 - r), r being the correlation of each with the next. Two differ where their middles are further apart than
-noise puts them in one of a hundred pairs (Student's t, degrees of freedom by Welch; in three of a hundred where three
-steps stand beside many), and where they are apart, however few they are and however alike in a row:
+(1 + r) / (1 - r), r being the correlation of each with the next, and its degrees of freedom are divided by that. Two
+differ where their middles are further apart than noise puts them in one of a hundred pairs (Student's t, degrees of
+freedom by Welch), and where they are apart, however few they are and however alike in a row:
 
     A  x xx  x             none of A is among those of B, and between them is more room
     B              xxx x   than either takes
 
 So they do where all of A are on one side of all of B, however little room is between, if chance does that in less than
 one of a hundred pairs (as with five and five, of steps that are not like those before them).
+
+How often two alike are said to differ (per cent of drawn pairs; r is the correlation of each step with the next):
+
+    steps     3 and 3   4 and 4   5 and 5   8 and 8   12 and 12   20 and 20   3 and 20
+    r = 0        1         1         1         1          1           1           2
+    r = 0.5      4         6         4         2          1           1           4
+    r = 0.7     12        15         9         4          2           1           8
+    r = 0.8     18        27        11         8          4           1           8
+
+Of three or four steps nobody can tell whether they are like those before them: such drift is no noise to them.
 """
 
 import math
@@ -113,7 +123,8 @@ def trimmed(values: Sequence[float], is_in_order: bool = True) -> Centre:
     widened = repeated(values) if is_in_order else 1.0
     extent = None if widened > _HARDLY_REPEATED else (ordered[0], ordered[-1], count)
     middle = statistics.fmean(ordered[cut : count - cut])
-    return Centre(middle, squares / (kept * (kept - 1)) * widened, kept - 1, low, high, extent)
+    freedom = max(1.0, (kept - 1) / widened)
+    return Centre(middle, squares / (kept * (kept - 1)) * widened, freedom, low, high, extent)
 
 
 def weighted(parts: Iterable[tuple[float, Centre]]) -> Centre:
