@@ -12,6 +12,7 @@ from typing import Any
 from ... import rundir
 from ...errors import InputError
 from ...small_files import read_text
+from ..settings import dtypes
 
 # How far losses of the same work may be apart, as a part of the loss: sums in another order, carried on by the steps.
 TOLERANCES = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 2e-2}
@@ -79,12 +80,9 @@ def fastest_task(run: Path) -> float:
 
 
 def dtype_of(spec: dict[str, Any], summary: dict[str, Any]) -> str:
-    """The type that products with the base are computed in."""
-    if spec.get("autocast", "none") != "none":
-        return str(spec["autocast"])
-    if spec["dtype"] != "auto":
-        return str(spec["dtype"])
-    return "bfloat16" if (summary.get("device") or {}).get("type") == "cuda" else "float32"
+    """The type that products with the base are computed in, of a run as its directory has it."""
+    device_type = (summary.get("device") or {}).get("type", "cpu")
+    return dtypes.of_products(str(spec["dtype"]), str(spec.get("autocast", "none")), str(device_type))
 
 
 def difference(before: Measured, after: Measured) -> str:

@@ -10,6 +10,7 @@ from torch import nn
 from ...errors import InputError, UsageError, first_line
 from ..instruments.adapter_parts import is_adapted
 from ..instruments.ranges import checkpoint_contexts
+from ..settings import dtypes
 from ..settings.presets import HEADS, PRESETS
 from ..settings.quants import GPTQ
 from ..settings.spec import RunSpec
@@ -41,15 +42,14 @@ def choose_device(spec: RunSpec) -> torch.device:
 
 def product_dtype(spec: RunSpec, device: torch.device) -> torch.dtype:
     """The type that products with the base are computed in: that of autocast, else the base's."""
-    return choose_dtype(spec, device) if spec.autocast == "none" else getattr(torch, spec.autocast)
+    found: torch.dtype = getattr(torch, dtypes.of_products(spec.dtype, spec.autocast, device.type))
+    return found
 
 
 def choose_dtype(spec: RunSpec, device: torch.device) -> torch.dtype:
     """The type of the base and of its activations."""
-    if spec.dtype == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    dtype: torch.dtype = getattr(torch, spec.dtype)
-    return dtype
+    found: torch.dtype = getattr(torch, dtypes.of_base(spec.dtype, device.type))
+    return found
 
 
 def build(spec: RunSpec, device: torch.device) -> nn.Module:

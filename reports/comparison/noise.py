@@ -33,11 +33,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .student import quantile
+
 LEAST_STEPS = 3  # of fewer nothing is known
 _LEAST_TURNS = 2 * LEAST_STEPS  # steps, of which pairs are looked at
 _TRIMMED, _TRIMMED_FROM = 0.2, 6  # at each end, of as many values: one that is far out says nothing of the others
-_NORMAL = statistics.NormalDist().inv_cdf(0.995)  # one of a hundred, on both sides
-_FEW = (63.657, 9.925, 5.841, 4.604)  # t of 1 to 4 degrees of freedom
 _MOST_ALIKE = 0.9
 _HARDLY_REPEATED = 1.5  # a variance so much larger by steps that are like those before them
 _SELDOM = 0.01
@@ -162,20 +162,6 @@ def _are_apart(first: tuple[float, float, int], other: tuple[float, float, int])
     """Whether all values of one are above all of the other, and chance seldom does that with so many."""
     is_beside = other[0] > first[1] or first[0] > other[1]
     return is_beside and 2 / math.comb(first[2] + other[2], first[2]) < _SELDOM
-
-
-def quantile(freedom: float) -> float:
-    """Student's t of one in a hundred on both sides: the Cornish-Fisher expansion, within 1.5 % from 4 degrees on."""
-    z, v = _NORMAL, max(freedom, 1.0)
-    if v < len(_FEW):  # between those of a table
-        low = int(v)
-        return math.exp(math.log(_FEW[low - 1]) * (low + 1 - v) + math.log(_FEW[low]) * (v - low))
-    return (
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    )
 
 
 def _judged(said: tuple[float, float], centres: tuple[Centre, Centre], of: str = Difference.of) -> Difference:

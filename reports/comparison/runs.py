@@ -11,7 +11,7 @@ from .run_steps import Work, of_summary
 from .spread import Spread, are_alike, rate_frac
 
 ABOUT = "what the runs measured"
-STEP, TOKENS, REAL_TOKENS = "step, median", "tokens computed", "tokens without padding"
+STEP, TOKENS, REAL_TOKENS = "step, median", "tokens computed, mean", "tokens not padding, mean"
 
 # What people compare, in the order in which they ask: name, path into summary.json, unit as names of columns have it.
 _MEASURES = (

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ..answer.step_text import is_uneven
 from . import noise
 from .noise import LEAST_STEPS, Centre, Difference, Sample
+from .student import quantile
 
 _ERRORS = 3  # by so many standard errors, or more of few steps, means differ that are no accident
 _LEAST_MEAN = 0.05  # a smaller change of the mean is left to the medians
@@ -229,7 +230,7 @@ def have_other_means(first: Spread, other: Spread) -> bool:
     if first.mean is None or other.mean is None or first.error is None or other.error is None:
         return False
     change, fewest = abs(other.mean - first.mean), min(first.step_cnt, other.step_cnt)
-    errors = max(_ERRORS, noise.quantile(fewest - 1))
+    errors = max(_ERRORS, quantile(fewest - 1))
     if change <= errors * math.hypot(first.error, other.error) or change <= _LEAST_MEAN * first.mean:
         return False
     are_uneven = is_uneven(first.mean, first.median) or is_uneven(other.mean, other.median)

@@ -33,7 +33,7 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
             padded = f" ({padding:.0%} padding)" if padding >= _LEAST_PADDING else ""
         cnt = len(summary.get("processes", ()))
         whose = f" in one of {cnt} processes" if cnt > 1 else ""  # which may all have had the same
-        tokens = f", {rates['computed']:,.0f} tokens/s{whose}{padded}" if rates.get("computed") else ""
+        tokens = f", {rates['computed']:,.0f} tokens/s on average{whose}{padded}" if rates.get("computed") else ""
         is_mean = bool(step.get("mean")) and is_uneven(step["mean"], step["p50"])
         length = f"{step['mean'] / 1e6:,.1f} ms on average" if is_mean else f"{step['p50'] / 1e6:,.1f} ms"
         yield f"step {length} (p95 {step['p95'] / 1e6:,.1f}){tokens}"

@@ -192,7 +192,7 @@ def test_run_directories_have_a_gate_of_their_own(run: Callable[..., Any], tmp_p
         "nothing that is judged (time, launches, memory) grew by more than 15.0%"
         in run(*runs, "--fail-above", "15").err
     )
-    assert "tokens computed of b is 11.0% worse" in run(*runs, "--fail-above", "10.5%", code=8).err
+    assert "tokens computed, mean of b is 11.0% worse" in run(*runs, "--fail-above", "10.5%", code=8).err
     run(*reversed(runs), "--fail-above", "0")
 
 
@@ -476,7 +476,7 @@ def test_runs_are_judged_by_their_timing_pass_alone(run: Callable[..., Any], tmp
     assert said.startswith(
         "B is 2.00 x as fast as A: step 10.00 -> 5.00 ms (median of 3 steps, timing pass, no profiler"
     )
-    assert "step, median     ms    10.00  5.00  -5.00   -50.0    20.0 %     4.0 %" in run(one, fast).out
+    assert "step, median           ms    10.00  5.00  -5.00   -50.0    20.0 %     4.0 %" in run(one, fast).out
     close = run(one, same, "--fail-above", "2%")
     assert close.out.startswith("no difference found: steps of 10.00 and 10.50 ms (median of 3 steps")
     assert "step, median of same is 5.0% worse, within the noise of the steps: not counted" in close.err

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lorabench.reports.comparison import noise, spread
+from lorabench.reports.comparison import noise, spread, student
 
 PAIRS = 400
 Steps = list[float]
@@ -127,10 +127,25 @@ def test_steps_of_as_many_tokens_are_compared_twin_by_twin(tokens: list[int], fa
 
 
 @pytest.mark.parametrize(
-    ("freedom", "table"), [(1, 63.66), (2, 9.925), (3, 5.841), (4, 4.604), (8, 3.355), (20, 2.845), (1000, 2.581)]
-)
-def test_quantiles_are_those_of_tables(freedom: int, table: float) -> None:
-    assert noise.quantile(freedom) == pytest.approx(table, rel=0.015)
+    ("freedom", "table"),
+    [(1, 63.6567), (2, 9.92484), (3, 5.84091), (4, 4.60409), (8, 3.35539), (20, 2.84534), (1000, 2.58075),
+     (1e6, 2.57583), (1e12, 2.57583)],
+)  # fmt: skip
+def test_quantiles_are_those_of_tables(freedom: float, table: float) -> None:
+    assert student.quantile(freedom) == pytest.approx(table, abs=1e-5 * table)
+
+
+@given(freedom=st.floats(1, 1e5), more=st.floats(1e-9, 10))
+def test_more_degrees_of_freedom_put_no_value_further_out(freedom: float, more: float) -> None:
+    """Without a jump between two that are nearly the same."""
+    less = student.quantile(freedom) - student.quantile(freedom + more)
+    assert -1e-9 <= less <= 300 * more / freedom
+
+
+@pytest.mark.parametrize("freedom", [1.0, 2.0])
+def test_quantiles_are_exact_where_they_have_a_formula(freedom: float) -> None:
+    exact = math.tan(math.pi * 0.495) if freedom == 1 else 0.99 * math.sqrt(2 / (1 - 0.99**2))
+    assert student.quantile(freedom) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("counts", [(5, 50), (3, 100), (5, 20), (10, 100)])
