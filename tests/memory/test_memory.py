@@ -352,3 +352,30 @@ def test_a_device_is_called_as_torch_calls_it(kind: int, index: int, device: str
     (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
     with opened(tmp_path / "run.json") as database:
         assert database.rows("select device from memory_event") == [(device,)]
+
+
+@pytest.mark.parametrize(("freed", "category"), [("next update", "optimizer_state"), ("same update", "temporary"),
+                                                 ("next forward", "temporary")])  # fmt: skip
+def test_state_that_each_update_replaces_is_state(freed: str, category: str, tmp_path: Path) -> None:
+    """An optimizer that writes m = b * m + g keeps new memory from one update to the next, and none for two steps."""
+    file, address, held = Reporter(), 4096, 0
+    events: list[Event] = []
+    for step in range(4):
+        at = 1_000 * step
+        for phase, begin, length in (("forward", 0, 300), ("backward", 350, 300), ("optimizer", 700, 250)):
+            events.append({"ph": "X", "cat": "user_annotation", "name": phase, "pid": 1, "tid": 1, "ts": at + begin,
+                           "dur": length})  # fmt: skip
+        file.allocate(at + 20, 64, 512)
+        if held and freed == "next forward":
+            file.free(at + 50, held)
+        file.free(at + 400, 64)
+        file.allocate(at + 720, address := address + 4096, 1 << 20)
+        if held and freed == "next update":
+            file.free(at + 740, held)
+        if freed == "same update":
+            file.free(at + 760, address)
+        held = address
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": [*events, *file.events]}), "utf-8")
+    with opened(tmp_path / "t.json") as database:
+        found = dict(database.rows("select start_ns // 1000000, category from _memory_block where bytes = 1048576"))
+    assert [found[step] for step in range(3)] == [category] * 3  # of the last one nobody knows

@@ -8,7 +8,8 @@
 -- outlives a step. What the backward keeps for later is 'gradient', what the optimizer keeps is 'optimizer_state', what a
 -- model keeps that was made, loaded or moved outside of them 'parameter'; the rest of the backward is 'autograd_detail'.
 -- To keep is never to free, to outlive a step, or to live for most of the recording; of what a model is made of, to be
--- there when it works. What was there before the recording goes by who frees it (the optimizer its state, zero_grad
+-- there when it works; of what an optimizer makes, to be there until its next update (which may be weights, too, where
+-- these are replaced). What was there before the recording goes by who frees it (the optimizer its state, zero_grad
 -- gradients), else by who made it. That is 'exact' where a ledger has taken out what it knows, 'heuristic' elsewhere.
 --
 -- columns:
@@ -102,9 +103,25 @@ worked as (
         and work.start_ns >= allocated.time_ns
     where allocated.phase is null and allocated.made_as is not null and work.start_ns < allocated.free_ns
 ),
+-- an optimizer that puts new tensors in the place of its state frees them in the next update, and never keeps one for long
+replaced as (
+    select allocated.allocation_id
+    from allocated
+    asof join (
+        select source_id, coalesce(process_id, -1) as process, device, start_ns
+        from _memory_phase_stretch
+        where phase in ('forward', 'backward')
+    ) as work
+        on work.source_id = allocated.source_id
+        and work.process = coalesce(allocated.process_id, -1)
+        and work.device = allocated.device
+        and work.start_ns >= allocated.time_ns
+    where allocated.phase = 'optimizer' and allocated.free_phase = 'optimizer' and work.start_ns < allocated.free_ns
+),
 lived as (
     select
         allocated.* exclude (event_cnt),
+        replaced.allocation_id is not null as is_replaced,
         stepped.allocation_id is not null as outlives_step,
         allocated.free_ns is null or stepped.allocation_id is not null or worked.allocation_id is not null
         or 4 * allocated.event_cnt > 3 * whole.event_cnt as is_kept
@@ -112,6 +129,7 @@ lived as (
     join whole using (source_id)
     left join stepped using (allocation_id)
     left join worked using (allocation_id)
+    left join replaced using (allocation_id)
 ),
 has_ledger as (
     select distinct source_id from memory_owner where is_exact
@@ -172,7 +190,7 @@ judged as (
                 if(has_ledger.source_id is null and (is_kept or free_phase in ('optimizer', 'zero_grad')),
                     'gradient', 'autograd_detail')
             when phase in ('optimizer', 'zero_grad') then
-                if(has_ledger.source_id is null and is_kept, 'optimizer_state', 'temporary')
+                if(has_ledger.source_id is null and (is_kept or is_replaced), 'optimizer_state', 'temporary')
             when phase in ('data', 'h2d') then 'input'
             when free_phase in ('backward', 'recompute') then 'activation'
             -- kept for a backward that did not come: dropped outside of the forward, by an error, or never
