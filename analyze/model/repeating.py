@@ -1,5 +1,10 @@
-"""Steps that no range shows: the period of the kernels' names of a source in, found_step out."""
+"""Steps that no range shows: the period of the names of a source's kernels, or of its operators, in, found_step out.
 
+Without GPU work the outermost operators of the busiest thread are what repeats, where each step has a backward: layers
+of one pass repeat as well, and have none of their own.
+"""
+
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,9 +47,11 @@ def write(staging: Staging) -> None:
         return
     devices = staging.database.connection.execute(sql.staging("repeated_device")).fetchall()
     kernel_cnt = sum(cnt for _, _, cnt in devices)
-    if not devices or (kernel_cnt > _MANY and _are_shown(staging)):
+    if kernel_cnt > _MANY and _are_shown(staging):
         return
-    found = [columns for process, device, _ in devices if (columns := _repeated(staging, process, device))]
+    found = [
+        columns for process, rows in _sequences(staging, devices) if (columns := _repeated(staging, process, rows))
+    ]
     if found and kernel_cnt <= _MANY and _are_shown(staging):
         return
     for columns in found:
@@ -56,15 +63,27 @@ def _are_shown(staging: Staging) -> bool:
     return any(staging.scalar(sql.staging(by)) for by in _SHOWN_BY)
 
 
-def _repeated(staging: Staging, process: int | None, device: int | None) -> dict[str, Any] | None:
-    """Columns of found_step of a process by its kernels on a device, None where nothing repeats."""
-    statement = _KERNELS.format(kernels=sql.staging("repeated_kernel"))
-    kernels = staging.database.connection.execute(statement, [process, device]).fetchnumpy()
+def _sequences(
+    staging: Staging, devices: list[tuple[int | None, int | None, int]]
+) -> Iterator[tuple[int | None, dict[str, Any]]]:
+    """Of each process what it launched on its device, in order; without any GPU work a thread's operators."""
+    run = staging.database.connection.execute
+    for process, device, _ in devices:
+        statement = _KERNELS.format(kernels=sql.staging("repeated_kernel"))
+        yield process, run(statement, [process, device]).fetchnumpy()
+    if not devices:
+        operators = run(sql.staging("repeated_operator")).fetchnumpy()
+        process = operators["process_id"][:1].tolist()  # None where it is not recorded
+        yield (process[0] if process else None), operators
+
+
+def _repeated(staging: Staging, process: int | None, kernels: dict[str, Any]) -> dict[str, Any] | None:
+    """Columns of found_step of a process by a sequence of kernels (or operators), None where nothing repeats."""
     names = kernels["name"].astype(np.int64)
     begin, end = steps(names)
     if not begin.size:
         begin, end = around(names, np.flatnonzero(_are_long_graphs(kernels["graph_ns"])))
-    if not begin.size:
+    if not begin.size or not _learns_in_each(kernels, begin, end):
         return None
     begins, ends = kernels["start"][begin], _ends(kernels, begin, end)
     if (ends <= begins).any():  # one launch of a graph holds several
@@ -87,6 +106,15 @@ def _repeated(staging: Staging, process: int | None, device: int | None) -> dict
         "start_ns": begins,
         "end_ns": ends,
     }
+
+
+def _learns_in_each(rows: dict[str, Any], begin: Any, end: Any) -> bool:
+    """Whether of operators each step has some of a backward and some that are of none; of kernels nobody asks."""
+    if "is_backward" not in rows:
+        return True
+    before = np.append(0, np.cumsum(rows["is_backward"]))
+    count = before[end] - before[begin]
+    return bool(((count > 0) & (count < end - begin)).all())
 
 
 def _are_long_graphs(length: Any) -> Any:

@@ -6,7 +6,8 @@
 -- thread and covers most of the time in which work is launched, or, without GPU work, several side by side that come in turn;
 -- 'optimizer': from the end of one `Optimizer.step#…` to the end of the next; 'period': the sequence of kernel names repeats,
 -- or a long CUDA graph recorded as a whole does: from the launch of a step's first kernel to that of the next one's first. Of
--- nested ones the outer. Steps of the last two, and of several ranges, are stretches of time without a range: their work is
+-- nested ones the outer. Without GPU work the outermost operators of a thread take the place of kernels, where each repetition
+-- has a backward. Steps of the last two, and of several ranges, are stretches of time without a range: their work is
 -- what their process launches in them.
 --
 -- Phases are ranges inside by what their names mean, whatever the case and the punctuation; where no name says forward or

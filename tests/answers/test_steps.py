@@ -659,3 +659,49 @@ def test_what_a_step_waits_for_that_was_not_recorded_is_no_part_of_it(
     assert length_ns / 1e6 == pytest.approx(step_ms + (2.0 if queued < 1 else 0), abs=0.01)
     assert wall_ns == 26_000_000
     assert found["parts"]["compute"] > 0.98
+
+
+def operators(names: list[str], length: float = 10) -> list[Event]:
+    """Operators of a CPU one behind the other, on one thread."""
+    return [
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": name,
+            "pid": 1,
+            "tid": 1,
+            "ts": 10_000 + (length + 2) * place,
+            "dur": length,
+        }
+        for place, name in enumerate(names)
+    ]
+
+
+NODE = "autograd::engine::evaluate_function: "
+LAYER = ["layer_norm", "linear", "softmax", "bmm", "gelu", "add", "dropout", "linear"]
+BACKWARD = [f"{NODE}{name}Backward0" for name in reversed(LAYER)]
+PASS, BACK = ["embedding", *LAYER * 4, "head", "loss"], [f"{NODE}Loss", *BACKWARD * 4, f"{NODE}Embedding"]
+
+
+@pytest.mark.parametrize(
+    ("names", "cnt"),
+    [
+        ([*PASS, *BACK, "add_", "add_"] * 5, 5),
+        (["normal_"] * 6 + [*LAYER, *BACKWARD, "add_"] * 12, 12),
+        ([*PASS, *BACK], 0),  # layers of one step repeat, too
+        (LAYER * 12, 0),
+        ([*LAYER, *LAYER] * 12 + BACKWARD * 24, 0),
+        ([*PASS] * 5, 0),  # of inference nobody knows which is a step and which a layer
+    ],
+    ids=["training", "of one layer", "one step", "layers", "one pass and its backward", "inference"],
+)
+def test_steps_of_a_cpu_alone_repeat_with_their_backward(names: list[str], cnt: int, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(
+        json.dumps({"traceEvents": operators([f"aten::{n}" if ":" not in n else n for n in names])})
+    )
+    with analyze([tmp_path / "run.json"], tmp_path / "run.duckdb") as database:
+        found = database.rows("select distinct found_by, launch_cnt from step_summary")
+        steps = database.rows("select length_ns from step_summary order by step")
+    assert len(steps) == cnt and (not cnt or found == [("period", 0)])
+    if cnt:
+        assert {length for (length,) in steps[:-1]} == {steps[0][0]}
