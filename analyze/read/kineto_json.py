@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from ... import sql
-from ...errors import CorruptInputError
+from ...errors import CorruptInputError, UnknownFormatError
 from . import low_rank
-from .kineto_notes import Tally, note, why_no_event
+from .kineto_notes import Tally, note, of_another_program, why_no_event
 from .kineto_parse import TABLES, Parsed, parsing, turn_view, whole_macro
 from .staging import Staging
 
@@ -47,6 +47,8 @@ def read(path: Path, staging: Staging) -> None:
                 done = piece.read_bytes
         if not any(phase for phase, _, _ in tally.events):
             raise CorruptInputError(f"{path} holds no event that can be read" + why_no_event(tally, parser.pieces))
+        if foreign := of_another_program(tally, parser.pieces):
+            raise UnknownFormatError(f"{path} holds no event of torch.profiler: {foreign}")
         _finish(staging)
         note(tally, parser.pieces, staging)
 
@@ -76,7 +78,9 @@ def _load(piece: Parsed, tally: Tally, staging: Staging) -> None:
         tally.misfit_cnt += staging.scalar("select count(counter) - count(value) from counter_batch")
     if piece.has_memory:
         ((loaded,),) = run("insert into kineto_memory from memory_batch where bytes + time_ns is not null").fetchall()
-        tally.memory_lost_cnt += staging.scalar("select count(*) from memory_batch") - loaded
+        memory_cnt = staging.scalar("select count(*) from memory_batch")
+        tally.memory_cnt += memory_cnt
+        tally.memory_lost_cnt += memory_cnt - loaded
 
 
 def _count(tally: Tally, staging: Staging) -> set[str | None]:

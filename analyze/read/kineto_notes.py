@@ -30,7 +30,8 @@ class Tally:
     events: Counter[_Kind] = field(default_factory=Counter)
     unusable: Counter[_Kind] = field(default_factory=Counter)  # of them, without a usable time or duration
     misfit_cnt: int = 0  # arguments of another type than they should have
-    memory_lost_cnt: int = 0  # allocations without a usable time or number of bytes
+    memory_cnt: int = 0  # allocations
+    memory_lost_cnt: int = 0  # of them, without a usable time or number of bytes
 
 
 def note(tally: Tally, pieces: Pieces, staging: Staging) -> None:
@@ -59,6 +60,16 @@ def why_no_event(tally: Tally, pieces: Pieces) -> str:
     else:
         held = f"its {tally.events.total():,} entries have no phase (ph)" if tally.events.total() else "it is empty"
     return f": {held}; a trace of torch.profiler is what export_chrome_trace() writes"
+
+
+def of_another_program(tally: Tally, pieces: Pieces) -> str:
+    """Why a trace that nothing is read of is none of torch.profiler's; "" where something is, or it says so itself."""
+    is_read = tally.memory_cnt or any(becomes for _, _, becomes in tally.events)
+    if is_read or pieces.cut_off or "schemaVersion" in pieces.metadata:
+        return ""
+    (phase, category, _), count = tally.events.most_common(1)[0]
+    kind = f"{phase} {category}".rstrip()
+    return _foreign(tally) or f"{count} of its {tally.events.total()} are of the kind {kind}"
 
 
 def _note_losses(tally: Tally, pieces: Pieces, staging: Staging) -> None:
@@ -140,19 +151,19 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) 
         return not_collected.why(giving_cnt, "torch.cuda.synchronize() before the profiler ends")
     if call_cnt:
         return f"nothing ran on a GPU: of {call_cnt:,} call{'s' * (call_cnt > 1)} of CUDA none gives it work"
-    return _of_another_program(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
+    return _foreign(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 
 
-def _of_another_program(tally: Tally) -> str:
+def _foreign(tally: Tally) -> str:
     """What in a trace without calls of CUDA another program than torch.profiler wrote, "" for nothing."""
     many = _MANY_UNREAD if any(becomes for _, _, becomes in tally.events) else 1  # where nothing else is read, any
     begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
     if begun >= many:
-        return f"{begun} events that begin and end apart (B, E) are not read: of another program, or of torch.compile"
+        return f"events that begin and end apart (B, E), {begun}, are not read: of another program, or of torch.compile"
     nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
     if nameless >= many:
         return (
-            f"{nameless} timed events have no category and are not read: of another program, or of "
+            f"timed events without a category, {nameless}, are not read: of another program, or of "
             "torch.autograd.profiler before torch.profiler"
         )
     return ""

@@ -10,6 +10,7 @@ from conftest import dear, opened, quick
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from lorabench.analyze.read import kineto_parse
+from lorabench.errors import UnknownFormatError
 from oracles import number
 
 CALL = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 2, "ts": 5, "dur": 3}
@@ -202,9 +203,9 @@ def _refusing(parse: Any, word: bytes) -> Any:
         ({"cat": "mtia_ccp_events"}, 300, "300 events of the category mtia_ccp_events are not read"),
         ({"cat": "cuda_profiler_range"}, 7, "7 kernels were recorded with hardware counters alone"),
         ({"cat": "Trace"}, 1, "nothing ran on a GPU"),
-        ({"cat": ""}, 300, "300 timed events have no category and are not read"),
-        ({"cat": None}, 300, "300 timed events have no category and are not read"),
-        ({"cat": "dynamo_timed", "ph": "B"}, 300, "300 events that begin and end apart (B, E) are not read"),
+        ({"cat": ""}, 300, "timed events without a category, 300, are not read"),
+        ({"cat": None}, 300, "timed events without a category, 300, are not read"),
+        ({"cat": "dynamo_timed", "ph": "B"}, 300, "events that begin and end apart (B, E), 300, are not read"),
     ],
 )
 @pytest.mark.first(5)
@@ -217,9 +218,15 @@ def test_why_a_trace_has_no_gpu_work_is_said(changed: dict[str, object], count: 
 
 
 @pytest.mark.parametrize("phase", ["B", "X"])
-def test_a_file_of_nothing_else_says_what_it_does_not_read(phase: str, tmp_path: Path) -> None:
+def test_a_file_of_nothing_else_is_refused_and_says_what_it_does_not_read(phase: str, tmp_path: Path) -> None:
     event = {"ph": phase, "name": "a", "ts": 1, "dur": 5, "pid": 1, "tid": 1}
     (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [event]}), "utf-8")
+    with pytest.raises(UnknownFormatError, match="holds no event of torch.profiler.* not read"):
+        opened(tmp_path / "run.json")
+
+
+def test_a_recording_of_torch_in_which_nothing_ran_is_one(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "ts": 1, "dur": 5, "pid": "Spans", "tid": 1}
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}), "utf-8")
     with opened(tmp_path / "run.json") as database:
-        ((note,),) = database.rows("select note from trace_info where section = 'missing' and item = 'GPU work'")
-    assert "not read" in note
+        assert database.rows("select count(*) from range") == [(0,)]
