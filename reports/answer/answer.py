@@ -78,7 +78,7 @@ _DIAGNOSTICS = """
 _CLOCKS = "select shift_ns from _clock_shift where source_id = {id}"
 MEAN_WINDOW = "select window_ns::bigint as window_ns from _mean_window where source_id = {id}"
 _LACKS = {
-    "tail": "select tail_ns from _answer_tail where source_id = {id}",
+    "tail": "select tail_ns, making_ns from _answer_tail where source_id = {id}",
     "cut_off": "select * exclude source_id from _work_missing where source_id = {id}",
     "dropped": "select * exclude source_id from _work_dropped where source_id = {id}",
     "counters": "select * exclude source_id from _answer_counter where source_id = {id}",

@@ -13,7 +13,7 @@ from . import answer, collective_text, rank_picture
 from .answer import BUSY, IDLE, LEAST_FRAC, Row, bound, cause, is_hardly_used, part, where, worth
 from .counter_text import counters
 from .step_text import centre_ns, is_uneven, late_in, number_of, says_mean, spread
-from .verdict_text import alone, counted, doubts, rank_of, tail_frac, verdict
+from .verdict_text import alone, counted, doubts, rank_of, tail_text, verdict
 
 _FINDING_CNT, _CLASS_CNT = 3, 5
 _NAME_WIDTH = 20
@@ -153,8 +153,7 @@ def _of_gpu(found: Row) -> Iterator[str]:
     yield from wrapped([_fitting(verdict(found), found["kernel"])])
     yield from _around(found)
     if found["tail"]:
-        goes_on = f"{said_ns(found['tail']['tail_ns'])} ({tail_frac(found):.0%})"
-        yield from wrapped([f"  then the step goes on for {goes_on} without GPU work, which is not in this:"])
+        yield from wrapped([f"  then the step goes on for {tail_text(found)}, which is not in this:"])
     if (steps := counted(found)) is not None:
         yield from wrapped([f"  {steps}"])
     for doubt in doubts(found):

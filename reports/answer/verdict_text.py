@@ -67,6 +67,15 @@ def tail_frac(found: Row) -> float:
     return found["tail"]["tail_ns"] / (found["tail"]["tail_ns"] + found["window_ns"]) if found["tail"] else 0.0
 
 
+def tail_text(found: Row) -> str:
+    """How long the last step goes on without GPU work, and how much of that something is compiled or made."""
+    tail = found["tail"]
+    said = f"{said_ns(tail['tail_ns'])} ({tail_frac(found):.0%}) without GPU work"
+    if not tail["making_ns"]:
+        return said
+    return f"{said} ({said_ns(tail['making_ns'])} of it compiling, loading or capturing a graph)"
+
+
 def _goes_on(found: Row) -> str:
     """That the GPU is idle at the end of a step for most of it; else ""."""
     one = "the step" if found["steps"] and found["steps"]["step_cnt"] == 1 else "the steps"

@@ -48,3 +48,21 @@ def test_little_time_after_the_last_work_of_many_steps_is_no_matter(
     first, rest = said(steps, tail, "json", tmp_path)
     assert not first.startswith("the CPU is late: after")
     assert ("without GPU work, which is not in this" in rest) == is_said
+
+
+def test_a_graph_that_is_captured_then_is_said(tmp_path: Path) -> None:
+    gpu = Gpu(is_pinned=True)
+    with gpu.range("step 0"):
+        gpu.launch("gemm", 100_000)
+        gpu.synchronise()
+        gpu.work(1_000_000)
+        for call, length in (("cudaStreamBeginCapture", 5_000_000), ("cudaStreamEndCapture", 1_000_000)):
+            with gpu._call(call):
+                pass
+            gpu.work(length)
+    writers.write_kineto(tmp_path / "run.json", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.json"], tmp_path / "run.duckdb") as database:
+        found = answer(database)
+    assert found["tail"]["tail_ns"] == pytest.approx(7_000_000, rel=0.02)
+    assert found["tail"]["making_ns"] == pytest.approx(5_000_000, rel=0.02)
+    assert "5.0 ms of it compiling, loading or capturing a graph" in " ".join(" ".join(lines(found)).split())
