@@ -1,4 +1,4 @@
--- A row is a device of which, when most was held, more than the threshold fragmentation_frac was not used.
+-- A row is a device of which, when most was held and in use, more than the threshold fragmentation_frac was not used.
 --
 -- Let segments grow instead of being cut (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), keep shapes equal from step to step (pad to few lengths), and do not call empty_cache() in the loop.
 
@@ -29,7 +29,7 @@ select
     unused_bytes as cost_bytes,
     reserved_bytes as of_bytes,
     format('{:,.0f} of {:,.0f} MiB held were not used {}', unused_bytes / 1048576, reserved_bytes / 1048576,
-        if(moment = 'peak', 'when most was held', 'when the snapshot was taken'))
+        if(moment = 'peak', 'when most was in use', 'when the snapshot was taken'))
     || if(whole_bytes > 0, format(', besides {:,.0f} in whole segments (a cache)', whole_bytes / 1048576), '') as evidence,
     if(
         source_id in (from _expandable),

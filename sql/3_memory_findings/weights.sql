@@ -26,7 +26,12 @@ trained as (
         source_id,
         device,
         any_value(gradients.most_bytes) as gradient_bytes,
-        sum(live_bytes) filter (category = 'parameter') as weight_bytes
+        -- Adam's two moments of 32 bits each: of a frozen base it has none
+        sum(live_bytes) filter (category = 'optimizer_state') as state_bytes,
+        sum(live_bytes) filter (category = 'parameter') as weight_bytes,
+        coalesce(sum(live_bytes) filter (
+            category = 'parameter' and regexp_matches(stack, 'alloc_all_gather_outputs|_alloc_padded_unsharded_flat_param')
+        ), 0) as gathered_bytes
     from memory_peak
     left join gradients using (source_id, device)
     group by source_id, device
@@ -37,10 +42,17 @@ select
     sum(peak.live_bytes) as cost_bytes,
     format('{:,.0f} MiB of weights at the peak', sum(peak.live_bytes) / 1048576) as evidence,
     case
+        when 2 * any_value(trained.gathered_bytes) > sum(peak.live_bytes)
+            then format(
+                '{:,.0f} MiB of them FSDP gathers from all ranks: let it give them back after each forward '
+                || '(reshard_after_forward=True), and wrap each block of layers by itself.',
+                any_value(trained.gathered_bytes) / 1048576
+            )
         when any_value(run.said['method']) = 'qlora' or any_value(run.said['quant']) <> 'none'
             then 'The base is quantized already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
                 || 'share one base among adapters (BatchLoRA), or spread it over devices.'
         when any_value(run.said['method']) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
+            or any_value(trained.state_bytes) >= 0.9 * any_value(trained.weight_bytes)
             then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
                 || if(any_value(run.said['parallel']) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
         when peak.source_id not in (select source_id from _memory_learning)

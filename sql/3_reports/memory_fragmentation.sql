@@ -2,13 +2,15 @@
 --
 -- Fragments matter at the peak: what is unused at the end of a run is only cached. Rows of a snapshot's end are by pool and
 -- exact. At the peak a snapshot knows what was asked for, which is a little less than what blocks took; without a history
--- it knows no peak. What CUDA graphs hold in pools of their own is in use whenever they are replayed, although no tensor
+-- it knows no peak. It is where, with nearly as much held as ever (a fiftieth less at most), most of it is in use: what is not
+-- in use then is in fragments or a cache; what is not a moment before may be what the step is about to use. What CUDA graphs
+-- hold in pools of their own is in use whenever they are replayed, although no tensor
 -- says so: it is not unused. What is held from before the recording until the allocator asks for more in it is no peak either, where
 -- it does: nobody saw what it was needed for.
 --
 -- columns:
 --   device               varchar   'cuda:0' …
---   moment               varchar   'peak': when most was held, of several such moments that with most in use; or 'end'
+--   moment               varchar   'peak': when nearly as much was held as ever, of such moments that with most in use; or 'end'
 --   pool                 varchar   'small' (blocks up to 1 MiB), 'large', 'graph' (of CUDA graphs), or NULL for all
 --   reserved_bytes       bigint    held from the device
 --   allocated_bytes      bigint    in blocks of tensors, NULL if not recorded
@@ -35,6 +37,13 @@ level as (
 growth as (
     select source_id, device, min(time_ns) filter (is_above) as time_ns from level group by all
 ),
+most as (
+    select level.source_id, level.device, max(level.reserved_bytes) as reserved_bytes
+    from level
+    join growth using (source_id, device)
+    where coalesce(level.time_ns >= growth.time_ns, true)
+    group by all
+),
 held as (
     select
         source_id,
@@ -54,16 +63,17 @@ held as (
         level.source_id,
         level.device,
         'peak' as moment,
-        max(level.reserved_bytes) as reserved_bytes,
-        arg_max(if(level.requested_bytes is null, level.live_bytes, null), (level.reserved_bytes, level.live_bytes))
+        arg_max(level.reserved_bytes, (level.live_bytes, level.reserved_bytes)) as reserved_bytes,
+        arg_max(if(level.requested_bytes is null, level.live_bytes, null), (level.live_bytes, level.reserved_bytes))
             as allocated_bytes,
-        arg_max(level.requested_bytes, (level.reserved_bytes, level.live_bytes)) as requested_bytes,
-        arg_max(level.time_ns, (level.reserved_bytes, level.live_bytes)) as time_ns
+        arg_max(level.requested_bytes, (level.live_bytes, level.reserved_bytes)) as requested_bytes,
+        arg_max(level.time_ns, (level.live_bytes, level.reserved_bytes)) as time_ns
     from level
     join growth using (source_id, device)
-    where coalesce(level.time_ns >= growth.time_ns, true)
+    join most using (source_id, device)
+    where coalesce(level.time_ns >= growth.time_ns, true) and 50 * level.reserved_bytes >= 49 * most.reserved_bytes
     group by all
-    having max(reserved_bytes) > 0 and not bool_and(is_before)
+    having max(level.reserved_bytes) > 0 and not bool_and(level.is_before)
 )
 select
     held.device,

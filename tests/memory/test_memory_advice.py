@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, opened
 from lorabench.analyze.pipeline import analyze
 
 MIB = 2**20
@@ -320,3 +320,83 @@ def memory_event(time_us: float, size: int, address: int, live: int) -> dict[str
         "ts": time_us,
         "args": said,
     }
+
+
+FSDP = [f"{LIBRARY}/torch/distributed/fsdp/_fully_shard/_fsdp_param.py:560 alloc_all_gather_outputs",
+        f"{LIBRARY}/torch/nn/modules/module.py:9 _call_impl", "/me/train.py:3 main"]  # fmt: skip
+LOSS = [f"{LIBRARY}/torch/nn/functional.py:3500 cross_entropy", "/me/model.py:9 forward", "/me/train.py:3 main"]
+AGAIN = [f"{LIBRARY}/torch/nn/modules/linear.py:1 forward", f"{LIBRARY}/torch/utils/checkpoint.py:488 checkpoint",
+         "/me/train.py:3 main"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("allocated", "freed", "rule", "begins"),
+    [
+        (FSDP, BACKWARD, "weights", "40 MiB of them FSDP gathers"),
+        (LOSS, BACKWARD, "activations", "40 MiB of it are logits"),
+        (AGAIN, BACKWARD, "activations", "They are recomputed already"),
+        ([FORWARD, "/me/train.py:8 evaluate"], None, "forward_results", "Find what holds it"),
+        ([FORWARD, "/me/train.py:8 train"], None, "activations", "Recompute them"),
+    ],
+    ids=["FSDP", "loss", "checkpoint", "evaluation", "training"],
+)
+@pytest.mark.first(3)
+def test_advice_is_on_what_the_stacks_show(
+    allocated: list[Any], freed: Any, rule: str, begins: str, tmp_path: Path
+) -> None:
+    """Beside a forward and a backward, in which something learns."""
+    frames = [f for part in allocated for f in (stack(part) if isinstance(part, str) else part)]
+    _, advice = findings(tmp_path, frames, freed or stack("/me/train.py:8 main"), [(FORWARD, BACKWARD)])[rule]
+    assert advice.startswith(begins)
+
+
+def test_what_the_engine_of_autograd_asks_for_is_the_backwards_beside_recomputing(tmp_path: Path) -> None:
+    """Its thread has no Python but what recomputes; who has frees with stacks has all that Python asks for."""
+    cleared = stack(f"{LIBRARY}/torch/optim/optimizer.py:9 zero_grad")
+    again = stack(f"{LIBRARY}/torch/utils/checkpoint.py:9 recompute_fn")
+    found = findings(tmp_path, [], cleared, [(FORWARD, stack("/me/train.py:3 main")), (again, [])])
+    assert found["gradients"][0].startswith("40 MiB of gradients")
+
+
+def test_weights_whose_optimizer_keeps_as_much_are_no_frozen_base(tmp_path: Path) -> None:
+    made = stack(
+        f"{LIBRARY}/torch/nn/modules/module.py:9 convert",
+        f"{LIBRARY}/torch/nn/modules/module.py:1 to",
+        "/me/t.py:3 main",
+    )
+    state = stack(f"{LIBRARY}/torch/optim/adamw.py:205 _init_group")
+    others = [(state, None)] * 10
+    _, advice = findings(tmp_path, made, None, [*others, (FORWARD, BACKWARD)])["weights"]
+    _, frozen = findings(tmp_path, made, None, [*others[:5], (FORWARD, BACKWARD)])["weights"]
+    assert advice.startswith("All of them are trained") and frozen.startswith("Quantize the frozen base")
+
+
+def test_weights_that_peft_makes_are_an_adapters(tmp_path: Path) -> None:
+    made = stack(
+        f"{LIBRARY}/torch/nn/modules/linear.py:9 __init__", f"{LIBRARY}/peft/tuners/lora/layer.py:300 update_layer"
+    )
+    findings(tmp_path, made, None, [(FORWARD, BACKWARD)])
+    with opened(tmp_path / "snapshot.pickle") as database:
+        assert database.rows("select category from memory_peak where live_bytes >= 40 * 1048576") == [
+            ("adapter_parameter",)
+        ]
+
+
+def test_fragments_are_what_is_not_in_use_when_most_is(tmp_path: Path) -> None:
+    """Most is held for a moment in which a step has just begun to use it."""
+    events = []
+    for time, size, allocated, reserved in (
+        (0, 300, 300, 1000),
+        (10, 87, 387, 1400),
+        (20, 632, 1019, 1394),
+        (30, -632, 387, 1394),
+    ):
+        args = {"Device Type": 1, "Device Id": 0, "Bytes": size * MIB, "Addr": abs(size) << 30,
+                "Total Allocated": allocated * MIB, "Total Reserved": reserved * MIB}  # fmt: skip
+        events.append(
+            {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": time, "args": args}
+        )
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with opened(tmp_path / "run.json") as database:
+        found = database.rows("select reserved_bytes >> 20, unused_bytes >> 20 from memory_fragmentation")
+    assert found == [(1394, 375)]

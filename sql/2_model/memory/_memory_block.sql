@@ -103,20 +103,21 @@ worked as (
         and work.start_ns >= allocated.time_ns
     where allocated.phase is null and allocated.made_as is not null and work.start_ns < allocated.free_ns
 ),
--- an optimizer that puts new tensors in the place of its state frees them in the next update, and never keeps one for long
+-- an optimizer that puts new tensors in the place of its state frees them in the next update, and never keeps one for long;
+-- by when that is, as few recordings say who frees
 replaced as (
     select allocated.allocation_id
     from allocated
     asof join (
-        select source_id, coalesce(process_id, -1) as process, device, start_ns
+        select source_id, coalesce(process_id, -1) as process, device, phase, start_ns
         from _memory_phase_stretch
-        where phase in ('forward', 'backward')
+        where phase in ('forward', 'backward', 'optimizer')
     ) as work
         on work.source_id = allocated.source_id
         and work.process = coalesce(allocated.process_id, -1)
         and work.device = allocated.device
-        and work.start_ns >= allocated.time_ns
-    where allocated.phase = 'optimizer' and allocated.free_phase = 'optimizer' and work.start_ns < allocated.free_ns
+        and work.start_ns < allocated.free_ns
+    where allocated.phase = 'optimizer' and work.phase = 'optimizer' and work.start_ns > allocated.time_ns
 ),
 lived as (
     select
@@ -181,6 +182,7 @@ judged as (
                     when 'backward' then 'activation'
                     else coalesce(made_as, 'unknown')
                 end
+            when made_as = 'gathered' then 'parameter'
             when is_quantisation then 'quantisation_workspace'
             when is_compiled and phase is distinct from 'backward'
                 and (free_ns is null or free_phase in ('backward', 'recompute')) then 'activation'
@@ -200,7 +202,7 @@ judged as (
         end as by_life,
         if(
             by_life = 'activation' and free_phase is distinct from 'backward' and free_phase is distinct from 'recompute'
-            and (outlives_step or is_generating or learning.source_id is null),
+            and (outlives_step or is_generating or is_evaluating or learning.source_id is null),
             'forward_result', by_life
         ) as likely_category
     from lived

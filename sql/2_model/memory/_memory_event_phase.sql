@@ -24,9 +24,11 @@
 --   phase             varchar   'data', 'h2d', 'forward', 'backward', 'recompute', 'optimizer' or 'zero_grad', NULL where nothing
 --         tells
 --   is_compiled       boolean   whether a graph compiled by inductor asked for it
---   made_as           varchar   'parameter': what a model asked for as it was made, loaded or moved, 'optimizer_state': an
---         optimizer of the program's own as it was made, NULL for others
+--   made_as           varchar   'parameter': what a model asked for as it was made, loaded or moved, 'adapter_parameter': PEFT's,
+--         'gathered': what FSDP gathers of parameters, 'optimizer_state': what an
+--         optimizer of the program's own asked for as it was made, NULL for others
 --   is_generating     boolean   whether a generation of text asked for it
+--   is_evaluating     boolean   whether a function that evaluates did
 --   operator_end_ns   bigint    end of the outermost operator, NULL without
 --   path_id           bigint    name path of the innermost annotation, NULL without
 
@@ -61,6 +63,10 @@ stack_phase as (
         -- the innermost frame that is not of torch
         regexp_extract(text, '^(?:torch/[^<]*< )*([^<]+\.py:\d+ \w+)', 1) as asked_by,
         regexp_matches(text, 'transformers/generation/|\bvllm/|\bsglang/') as is_generating,
+        regexp_matches(text, ' (\w+_)?(evaluat\w*|eval|validat\w*|predict(ion)?_?(step|loop)?)( <|$)') as is_evaluating,
+        -- where FSDP gathers what ranks have of each weight
+        regexp_matches(text, 'alloc_all_gather_outputs|_alloc_padded_unsharded_flat_param') as is_gathering,
+        regexp_matches(text, '\bpeft/tuners/') as is_of_adapter,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
@@ -81,8 +87,8 @@ engine as (
     left join stack_phase on stack_phase.name_id = event.stack_id
     group by event.source_id
     having bool_or(stack_phase.phase = 'forward' and event.bytes > 0)
-        and bool_or(stack_phase.phase = 'forward' and event.bytes < 0)
-        and not bool_or(coalesce(stack_phase.phase in ('backward', 'recompute'), false))
+        and bool_or(event.stack_id is not null and event.bytes < 0)
+        and not bool_or(coalesce(stack_phase.phase = 'backward', false))
 )
 select
     event.*,
@@ -94,12 +100,17 @@ select
     ) as phase,
     coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
     case
+        when stack_phase.is_gathering then 'gathered'
+        when stack_phase.is_of_adapter
+            and (stack_phase.is_loading or stack_phase.is_making or ends_with(stack_phase.asked_by, ' __init__'))
+            then 'adapter_parameter'
         when stack_phase.is_loading then 'parameter'
         when not stack_phase.is_making and not ends_with(stack_phase.asked_by, ' __init__') then null
         when regexp_matches(stack_phase.asked_by, '(?i)optim[^/]*\.py:\d+ __init__') then 'optimizer_state'
         when not regexp_matches(stack_phase.asked_by, '(?i)(data|loader|sampler|cache)[^/]*\.py:') then 'parameter'
     end as made_as,
     coalesce(stack_phase.is_generating, false) as is_generating,
+    coalesce(stack_phase.is_evaluating, false) as is_evaluating,
     operator.end_ns as operator_end_ns,
     around.path_id
 from memory_event as event
