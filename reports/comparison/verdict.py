@@ -32,6 +32,7 @@ _ADDED = ("data", "h2d")
 _ALL = 0.2  # of a change: what may be of others where it is called all
 _NEVER = spread.Spread(0.0, 0.0, 0.0, 0, 0.0, 0.0)  # of a phase that an input does not have
 _TIMED = "timing pass, no profiler attached"
+_LEAST_MEAN = 0.02  # means so far apart are worth a word where the usual steps do not differ
 _SMALL = 0.05  # a factor nearer to 1 than this is said in per cent
 
 
@@ -186,7 +187,7 @@ def of_steps(first: spread.Spread, other: spread.Spread, one: str, two: str, sou
                 f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit}, one among the others' ({facts}; {widths})"
             )
     elif found.is_noise and found.before != found.after:
-        widths += _means(first, other) + _shows(found)
+        widths += _means(first, other, found) + _shows(found)
         return f"{_NONE} found: steps of {cells[0]} and {cells[1]} {unit} ({facts}; {widths})"
     step = f"step {cells[0]} -> {cells[1]} {unit} ({facts}; {widths})"
     if not found.before or not found.after:
@@ -217,14 +218,16 @@ def _shows(found: noise.Difference) -> str:
     return "; they differ too much to tell" if least > 1 else f"; less than {_per_cent(least)} would not show"
 
 
-def _means(first: spread.Spread, other: spread.Spread) -> str:
-    """The means of uneven steps, of which their medians say little."""
-    if first.mean is None or other.mean is None:
+def _means(first: spread.Spread, other: spread.Spread, found: noise.Difference) -> str:
+    """The means of uneven steps, of which their medians say little, and of such as a few steps put apart."""
+    if not first.mean or other.mean is None:
         return ""
-    if not is_uneven(first.mean, first.median) and not is_uneven(other.mean, other.median):
+    least = max(_LEAST_MEAN, (found.least or 0.0) / found.before if found.before else 0.0)
+    are_apart = abs(other.mean / first.mean - 1) > least
+    if not are_apart and not is_uneven(first.mean, first.median) and not is_uneven(other.mean, other.median):
         return ""
     unit, cells = units.scaled("ns", [first.mean, other.mean])
-    return f"; means {cells[0]} and {cells[1]} {unit}"
+    return f"; means {cells[0]} and {cells[1]} {unit}" + (", by a few steps" if are_apart else "")
 
 
 def _factor(factor: float, one: str, two: str, step: str) -> str:

@@ -121,6 +121,35 @@ def test_what_is_kept_once_or_not_at_all_is_no_growth(
     assert growth(history, tmp_path_factory.mktemp("none")) == []
 
 
+ZERO = ((f"{LIBRARY}/torch/optim/optimizer.py", 9, "zero_grad"), LOOP)
+
+
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_forward_behind_the_step_of_an_optimizer_begins_no_other_step(left: int, tmp_path: Path) -> None:
+    """As a teacher's or a metric's, before zero_grad() lets the gradients go."""
+    history = History()
+    history.keep(100 * MIB, LOADER)
+    for _ in range(8):
+        activation = history.keep(30 * MIB, FORWARD)
+        gradient = history.keep(50 * MIB, BACKWARD)
+        history.drop(activation, BACKWARD)
+        history.drop(history.keep(MIB, STEP), STEP)
+        history.drop(history.keep(7 * MIB, FORWARD), FORWARD)
+        history.drop(gradient, ZERO)
+        if left:
+            history.keep(left * MIB, KEEPER)
+    found = growth(history, tmp_path)
+    assert [evidence.split(",")[0] for _, evidence in found] == ["each of 6 steps leaves 20.0 MiB behind"] * bool(left)
+
+
+@pytest.mark.parametrize("of", [2, 3])
+def test_one_of_the_steps_of_a_round_may_be_what_leaves_something_behind(of: int, tmp_path: Path) -> None:
+    """A generator and a discriminator take turns."""
+    kept = [20 * (number % of == 0) for number in range(8 * of)]
+    ((_, evidence),) = growth(trained(kept, [9] * len(kept), KEEPER), tmp_path)
+    assert f"rounds of {of} steps leaves 20.0 MiB behind" in evidence
+
+
 def test_a_window_of_the_last_results_does_not_grow(tmp_path: Path) -> None:
     history = History()
     window = []
