@@ -103,7 +103,7 @@ _Output = Annotated[
         "--output", "-o", metavar="OUT", parser=written,
         help="report.csv, .parquet or .json for one report; DIR/ for every view; report.html for the page; "
         ".duckdb for the database; JOB/ with --workers, --shard or --dask. "
-        "Without it and without --report or --format the answer alone is printed.",
+        "Without it and without --report or --format only the answer is printed.",
     ),
 ]  # fmt: skip
 _Report = Annotated[
@@ -258,7 +258,7 @@ def views(
     name: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Show one view with its columns.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as sql/SCHEMA.md has it.")] = False,
 ) -> None:
-    """List the views, what a row is, and every column."""
+    """List the views, what a row of each is, and every column."""
     from .reports.tables import schema
 
     if markdown and name is None:
@@ -298,10 +298,10 @@ def query(
     view = next((known for known in sql.public() if known.name == statement.strip()), None)
     has_ranks = view is not None and "rank" in [column.name for column in view.columns]
     if rank is not None and not has_ranks and not is_job(db):
-        raise UsageError("--rank chooses rows of a view that has ranks; in a statement say `where rank = …`")
+        raise UsageError("--rank chooses rows of a view that has ranks; in a statement write `where rank = …`")
     rows = Narrowing(step=step, rank=rank if has_ranks else None, device=device, path=range_)
     if rows and view is None:
-        raise UsageError(f"{rows.filters[0]} chooses rows of a view; in a statement say `where …`")
+        raise UsageError(f"{rows.filters[0]} chooses rows of a view; in a statement write `where …`")
     select = statement
     if statement.strip().isidentifier():
         select = f"from {sql.relation(statement.strip())}"
@@ -323,7 +323,7 @@ def validate(
     definitions: Annotated[
         bool,
         typer.Option(
-            "--definitions", help="Hold tables that are kept for speed against the SQL that defines them (slow)."
+            "--definitions", help="Compare tables that are kept for speed with the SQL that defines them (slow)."
         ),
     ] = False,
     output: cli_options.OutFile = None,
@@ -333,8 +333,8 @@ def validate(
 ) -> None:
     """Check whether traces are sound and what is missing.
 
-    The rules of torch's own validator, what is lost or missing, the arithmetic identities, and that no finding saves
-    more than the time that it is about.
+    Checks the rules of torch's own validator, what is lost or missing, the arithmetic identities, and that no finding
+    saves more than the time it is about.
     """
     from .analyze.store import checks
 
@@ -356,7 +356,9 @@ def validate(
     console.tell_sentence(f"no problem: {', '.join(kept)}, arithmetic identities")
     if laws:
         said = "; ".join(f"{law} ({cnt}, as {example})" for law, (cnt, example) in laws.items())
-        raise ValidationError(f"findings save more than may be: {said}; please report it with the trace if you can")
+        raise ValidationError(
+            f"findings save more than is possible: {said}; please report it with the trace if you can"
+        )
     console.tell_sentence("no finding saves more than the part of the time that it is about")
     if equal := [table for table in defined if table not in unlike]:
         console.tell_sentence(f"equal to their definitions: {', '.join(equal)}")

@@ -49,8 +49,8 @@ _FailAbove = Annotated[
     str | None,
     typer.Option(
         metavar="5%",
-        help="Exit with 8 when the first row, or without --by the steps (of runs: time, launches, memory), grew by "
-        "more, and by more than the spread of the steps where it is known.",
+        help="Exit with 8 when the first row (without --by: the steps; of runs: time, launches, memory) grew by more "
+        "than this, and by more than the spread of the steps where it is known.",
     ),
 ]
 _Output = Annotated[
@@ -90,7 +90,7 @@ def compare(
 ) -> None:
     """Compare runs or traces: what changed, appeared, vanished.
 
-    The first line is the verdict. A difference that noise may make is none. With --fail-above it is
+    The first line is the verdict. A difference within the noise counts as none. With --fail-above it is
     a gate for CI.
     """
     from .analyze.read.inputs import spare
@@ -108,7 +108,7 @@ def compare(
         spare(inputs, output)
     if output is not None and output.suffix == ".html":
         if by or measure or only or totals or fail_above or wanted:
-            raise UsageError(f"-o {output}: the page has every kind of row; --by and the like go with a table")
+            raise UsageError(f"-o {output}: the page has every kind of row; options like --by are for a table")
         write_page(inputs, output, quiet)
         return
     allowed = _fraction(fail_above)
@@ -138,7 +138,7 @@ def _is_of_runs(inputs: list[Path], by: str | None) -> bool:
     if by == "summary" and other is not None:
         raise UsageError(
             f"--by summary compares run directories of `lorabench collect`, and {other} is none; "
-            "of traces compare range, kernel, class, step, …"
+            "for traces compare range, kernel, class, step, …"
         )
     return by == "summary" or (by is None and other is None and runs.have_measures(inputs))
 
@@ -217,5 +217,5 @@ def _fraction(text: str | None) -> float | None:
     if text.endswith("%") or value >= 1:
         value /= 100
     if not 0 <= value < float("inf"):
-        raise UsageError(f"--fail-above {text}: write a share, as 5%, 5 or 0.05")
+        raise UsageError(f"--fail-above {text}: write a share, like 5%, 5 or 0.05")
     return value

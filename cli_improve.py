@@ -18,7 +18,7 @@ _ROUNDS = 6
 _Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of `lorabench collect`.")]
 _Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="DIR", help="The folder of what is measured [default: RUN-improved]."),
+    typer.Option("--output", "-o", metavar="DIR", help="The folder for what is measured [default: RUN-improved]."),
 ]
 _Rounds = Annotated[
     int | None, typer.Option("--rounds", metavar="N", min=1, help=f"Changes to measure at most [default: {_ROUNDS}].")
@@ -31,7 +31,7 @@ _Goal = Annotated[
 ]
 _Budget = Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="Minutes of measuring at most.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="List the changes with predictions, run nothing.")]
-_AllowNumerics = Annotated[bool, typer.Option("--allow-numerics", help="Try changes, too, that alter what is trained.")]
+_AllowNumerics = Annotated[bool, typer.Option("--allow-numerics", help="Also try changes that alter what is trained.")]
 _PricePerHour = Annotated[
     float | None, typer.Option(metavar="X", min=0, help="Price per hour; adds the cost of a million tokens.")
 ]
@@ -42,7 +42,7 @@ _Memory = Annotated[
     ),
 ]
 _After = Annotated[
-    Path | None, typer.Option(metavar="RUN2", help="A later run: say which prediction held. Runs nothing.")
+    Path | None, typer.Option(metavar="RUN2", help="A later run: say which predictions held. Runs nothing.")
 ]
 _Force = Annotated[
     bool, typer.Option("--force", help="Measure all of it again, and replace another improvement in DIR.")
@@ -70,10 +70,10 @@ def improve(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try changes of a run's settings, keep what gains.
+    """Try changes to a run's settings, keep what gains.
 
     Each is predicted, the best is measured. Every run does the same seeded work; a gain within the spread of the steps
-    is dropped. What was measured lies in DIR, and the same command resumes an interrupted improvement. Of a run of your
+    is dropped. What was measured is in DIR, and the same command resumes an interrupted improvement. For a run of your
     own script (`collect -- …`) it lists edits to make by hand; --after a second run of it says which were made and what
     they gained.
     """
@@ -93,11 +93,11 @@ def improve(
     }  # fmt: skip
     if improving.is_command(run):
         _refuse_goal(goal)
-        _refuse(measuring, f"{run} is a run of a script, of which improve lists edits and measures nothing")
+        _refuse(measuring, f"{run} is a run of a script, for which improve lists edits and measures nothing")
         _edits(run, after, form, quiet)
         return
     if memory is not None and goal != ADAPTERS:
-        raise UsageError("--memory is what adapters have to fit into: add --goal adapters")
+        raise UsageError("--memory is what adapters must fit into: add --goal adapters")
     if after is not None:
         _refuse(measuring | {"--goal": goal != TIME, "--dry-run": dry_run}, "--after reads two runs and measures none")
     plan = improving.Plan(
@@ -117,7 +117,7 @@ def _refuse_goal(goal: str) -> None:
 
     if goal != TIME:
         raise UsageError(
-            f"--goal {goal} is for runs that collect trained; of a script's memory: collect --profiler memory, "
+            f"--goal {goal} is for runs that collect trained; for a script's memory: collect --profiler memory, "
             "then `lorabench query RUN memory_finding`"
         )
 
@@ -149,7 +149,7 @@ def _improve(plan: Any, price_per_hour: float | None, form: Any, quiet: bool) ->
     from .reports.improvement import rows, text
     from .reports.terminal import screen
 
-    goes_on = f"what was measured is in {plan.folder}, and the same command goes on with it"
+    goes_on = f"what was measured is in {plan.folder}, and the same command resumes from it"
     with bar.shown(quiet) as progress, leaving(lambda: goes_on):
         course, shown = improving.improve(plan, progress)
     found = rows.of_course(course)
@@ -196,8 +196,8 @@ def _edits(run: Path, after: Path | None, form: Any, quiet: bool) -> None:
         found = edits_by_hand.edited(run, after)
     if found.scripts:
         console.tell(
-            f"{run} ran {found.scripts[0]} and {after} ran {found.scripts[1]}: what follows holds only if they are one "
-            "program before and after an edit"
+            f"{run} ran {found.scripts[0]} and {after} ran {found.scripts[1]}: what follows holds only if they are the "
+            "same program before and after an edit"
         )
     lines = list(edits_text.lines(found.rows, after is not None))
     if after is not None:

@@ -16,7 +16,7 @@ _MOST_LINES = 20
 
 Workers = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Make OUT/ a job folder: a result for each input, by N processes."),
+    typer.Option(metavar="N", min=1, help="Make OUT/ a job folder: a result for each input, read by N processes."),
 ]
 Shard = Annotated[
     str | None, typer.Option(metavar="I/N", help="Like --workers, for inputs I, I+N, …: one shard for each machine.")
@@ -43,9 +43,9 @@ def executor_of(
         return None
     why = f"{urls[0]} is a URL" if urls else "--workers, --shard and --dask"
     if output is not None and remote.is_url(str(output).replace(":/", "://", 1)):
-        raise UsageError(f"-o {output}: a job folder is a local or shared one; copy it when it is finished")
+        raise UsageError(f"-o {output}: a job folder must be local or shared; copy it when it is finished")
     if not is_folder:
-        raise UsageError(f"{why}: the output is a job folder then; name one, as -o job/")
+        raise UsageError(f"{why}: the output is then a job folder; name one, like -o job/")
     if is_plain:
         raise UsageError(
             f"-o {output} is a job folder ({why if named or urls else 'it is one already'}); read it first, "
@@ -70,7 +70,7 @@ def read(inputs: Sequence[str], job: Path, executor: Any, force: bool, settings:
     told = f"{len(done.outcomes)} of {done.input_cnt} inputs" if is_share else f"{done.input_cnt} inputs"
     if done.others and not quiet:
         console.tell_sentence(
-            f"{job} holds {len(done.others)} more of earlier commands, which count, too: "
+            f"{job} holds {len(done.others)} more from earlier commands, which count, too: "
             f"{_some([entry.location for entry in done.others])}; to leave one out, remove its folder "
             f"({done.others[0].folder})"
         )
@@ -96,7 +96,7 @@ def _said_of_finished(job: Path) -> str:
     from .analyze.job import folder
 
     finished = [path for path in folder.inputs_in(job) if folder.result_of(path).is_file()]
-    return f"{job} holds {len(finished)} finished of its inputs, and the same command goes on with the others"
+    return f"{job} holds {len(finished)} finished of its inputs, and the same command resumes with the others"
 
 
 def _tell_lost(lost: Sequence[tuple[str, str]]) -> None:
@@ -117,8 +117,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Put the results of a job's inputs together.
 
-        So ranks can be compared. After `lorabench analyze --shard`; other executors do it themselves. Can be repeated
-        at any time. Upgrades a folder that an earlier version made.
+        So that ranks can be compared. Needed after `lorabench analyze --shard`; other executors do it themselves. Can
+        be repeated at any time. Upgrades a folder that an earlier version made.
         """
         from .analyze.job import job as jobs
 
@@ -135,14 +135,14 @@ def register(app: typer.Typer) -> None:
     @app.command(cls=cli_help.Command, epilog=cli_help.examples("split"), no_args_is_help=True)
     def split(
         report: Annotated[Path, typer.Argument(metavar="REPORT", help="An nsys report or its sqlite export.")],
-        output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the ranks' files.")],
-        force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+        output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the ranks' files.")],
+        force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")] = False,
     ) -> None:
-        """Make an input of each rank in an nsys report.
+        """Make a separate input for each rank in an nsys report.
 
-        nsys around torchrun records all processes of a node in one file. Split, each is an input of its own, so they
-        are set side by side, and compared. Those without GPU work are left out.
+        nsys around torchrun records all processes of a node in one file. Once split, each is an input of its own, so
+        they are shown side by side and can be compared. Those without GPU work are left out.
         """
         from .analyze.read import nsys_split
 

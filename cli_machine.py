@@ -21,9 +21,9 @@ def cache(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """List or clear the databases kept of inputs.
+    """List or clear the databases cached for inputs.
 
-    They are made again when they are needed.
+    They are made again when needed.
     """
     from .analyze.store import cache as kept
 

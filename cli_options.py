@@ -13,7 +13,7 @@ Reread = Annotated[bool, typer.Option("--force", help="Re-read the inputs even i
 Columns = Annotated[str | None, typer.Option(metavar="A,B,C", help="Only these columns, in this order.")]
 Sort = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Sort by a column: numbers from the largest, with + before it the smallest."),
+    typer.Option(metavar="COLUMN", help="Sort by a column: largest numbers first; with + before it, smallest first."),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="The first N rows.")]
 OnlyStep = Annotated[int | None, typer.Option(metavar="N", help="Only rows of this step.")]
@@ -28,7 +28,7 @@ Threshold = Annotated[
 ]
 KernelClasses = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.csv", help="Rules of your own for kernel_class: subject,pattern,class."),
+    typer.Option(metavar="FILE.csv", help="Your own rules for kernel_class: subject,pattern,class."),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV: raw numbers, all columns.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array: raw numbers, all columns.")]
@@ -39,7 +39,7 @@ OutFile = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the progress.")]
 OfRank = Annotated[
     int | None,
-    typer.Option("--rank", metavar="N", help="Of several ranks the one to show [default: the lowest with GPU work]."),
+    typer.Option("--rank", metavar="N", help="Which of several ranks to show [default: the lowest with GPU work]."),
 ]
 
 

@@ -33,9 +33,9 @@ def what_if(
 ) -> None:
     """Predict what changes would save, by replaying the trace.
 
-    The largest saving first. Without --change the standard changes: input in time, copies pinned, waits dropped, CUDA
-    graphs, an optimizer in one kernel, faster kernels, steps batched. A path is one of `--report range_summary`, or its
-    end; * is everything.
+    Largest saving first. Without --change it tries the standard changes: input in time, copies pinned, waits dropped,
+    CUDA graphs, an optimizer in one kernel, faster kernels, steps batched. A path is one of `--report range_summary`,
+    or its end; * is everything.
     """
     import polars
 

@@ -18,7 +18,7 @@ _Output = Annotated[
 ]
 _Perfetto = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.json.gz", help="Write what ui.perfetto.dev opens; without -o the page is left out."),
+    typer.Option(metavar="FILE.json.gz", help="Write a trace for ui.perfetto.dev; without -o the page is left out."),
 ]
 _Window = Annotated[
     str | None,
@@ -56,7 +56,7 @@ def report(
 
     It is self-contained and works offline.
 
-    Several run directories are set side by side, as `lorabench compare -o FILE.html` does.
+    Several run directories are compared side by side, as `lorabench compare -o FILE.html` does.
     """
     from .analyze.job.folder import Wanted
     from .analyze.pipeline import analyze
@@ -122,7 +122,7 @@ def _check_perfetto(inputs: list[Path], perfetto: Path, are_runs: bool) -> None:
 def _check_of_runs(rank: int | None, png: Path | None, window: str | None) -> None:
     """Raise UsageError for what a page of several runs has not."""
     if rank is not None:
-        raise UsageError("--rank is of one run or job; of two runs that are compared there is none to choose")
+        raise UsageError("--rank is for one run or job; where runs are compared there is none to choose")
     if png is not None or window is not None:
         option = "--png draws" if png is not None else "--window is about"
         raise UsageError(f"{option} the page of one input; give one run directory")

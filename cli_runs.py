@@ -30,7 +30,7 @@ _Check = Annotated[
     typer.Option("--dry-run", help="Check settings, packages, model and first records, or the command; run nothing."),
 ]
 _ReplaceRun = Annotated[bool, typer.Option("--force", help="Replace the run directory if it exists.")]
-_NoReport = Annotated[bool, typer.Option("--no-report", help="Leave the page RUN/report.html out.")]
+_NoReport = Annotated[bool, typer.Option("--no-report", help="Leave out the page RUN/report.html.")]
 _Profile = Annotated[
     bool, typer.Option("--profile", help="torch.profiler in cycles of 10 steps: skips 7, warms up in 2, keeps 1.")
 ]
@@ -49,23 +49,23 @@ _Preset = Annotated[
     typer.Option(
         metavar="NAME",
         help="Start from a named sweep; options take precedence. paper (tinyllama-1.1b): a task-step against the "
-        "number of adapters, as the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by rank "
-        "and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
-        "adapters, overlap, devices and rank, as mLoRA's paper.",
+        "number of adapters, as in the BatchLoRA paper; memory (qwen2.5-1.5b): peaks of full fine-tuning and LoRA by "
+        "rank and checkpointing; paper-scale (tinyllama-1.1b): tokens on several devices by kind of parallelism, "
+        "adapters, overlap, devices and rank, as in mLoRA's paper.",
     ),
 ]
 _UntilOom = Annotated[
     str | None,
     typer.Option(
         metavar="SETTING",
-        help="Search the largest value of this setting (lora_cnt) that fits; --lora-cnt 2..16 bounds it.",
+        help="Search for the largest value of this setting (lora_cnt) that fits; --lora-cnt 2..16 bounds it.",
     ),
 ]
 _List = Annotated[bool, typer.Option("--dry-run", help="List the runs, start none.")]
 _ReplaceSweep = Annotated[bool, typer.Option("--force", help="Replace another sweep in the folder.")]
 
 _NO_TIMELINES = (
-    "--export-memory-timeline writes pages of lorabench's own training; of a command, give --profiler torch,memory, "
+    "--export-memory-timeline writes pages of lorabench's own training; for a command, give --profiler torch,memory, "
     "and `lorabench report RUN/memory.json.gz -o memory.html` is the page"
 )
 _KINDS = "torchao|quanto|gptq|gptq-triton|unsloth-bnb|unsloth-gptq-triton"
@@ -117,22 +117,22 @@ def collect(
     profiling_outputs: _ProfilingOutputs = None,
     **settings: Any,
 ) -> None:
-    """Run and profile a LoRA fine-tuning, or your own script.
+    """Run and profile LoRA fine-tuning, or your own script.
 
     Leaves a run directory for `lorabench analyze`.
 
     Without a GPU, nsys or network it trains a small Llama with random weights on the CPU: the same code path. Lists
     take one value for all adapters, or one for each: --rank 8,16,32,64.
 
-    With -- COMMAND that runs once for each pass, unedited, its processes profiled whatever starts them. There apply
-    --profiler, --range-depth, --timeout-s and the options of torch.profiler, in optimizer steps.
+    With -- COMMAND, the command runs once for each pass, unedited, its processes profiled whatever starts them. Only
+    --profiler, --range-depth, --timeout-s and the options of torch.profiler apply, in optimizer steps.
     """
     from .collect.run import epoch_report, preflight
     from .collect.settings import options, profiling
     from .collect.settings.spec import from_dict, read_config
 
     if not command and sys.argv[-1] == "--":
-        raise UsageError("collect --: the command is missing; append it, as lorabench collect -- python train.py")
+        raise UsageError("collect --: the command is missing; append it, like lorabench collect -- python train.py")
     spelt = {
         "profile": profile, "export_trace": export_trace, "export_memory_timeline": export_memory_timeline,
         "max_steps": max_steps, "profiling_outputs": profiling_outputs,
@@ -200,7 +200,7 @@ def _collect_command(
     if has_traces:
         console.tell(f"next: lorabench summary {shlex.quote(str(path))}")
     elif has_steps:
-        console.tell("times of steps alone; what takes them: --profiler timing,torch")
+        console.tell("only times of steps; what takes them: --profiler timing,torch")
     if not no_report:
         _write_page(path)
     console.put(f"wrote {path}")
@@ -274,7 +274,7 @@ def sweep(
     force: _ReplaceSweep = False,
     **settings: Any,
 ) -> None:
-    """Run a grid of settings, or search the most that fits.
+    """Run a grid of settings, or search for the most that fits.
 
     Writes one CSV and one HTML page.
 
@@ -301,7 +301,7 @@ def sweep(
     if force:
         (output / rundir.SWEEP).unlink(missing_ok=True)
     ended: LorabenchError | None = None
-    goes_on = f"the runs that ended are in {output}, and the same command goes on with the others"
+    goes_on = f"the runs that ended are in {output}, and the same command resumes with the others"
     try:
         with bar.shown() as progress, leaving(lambda: goes_on):
             sweeping.run(what, output, progress)

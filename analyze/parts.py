@@ -91,7 +91,7 @@ def read(database: Database, found: list[Input], folder: Path, settings: Setting
 def _said_of_finished(parts: Iterable[Path]) -> str:
     """What lies in a folder of parts when it is interrupted."""
     cnt = sum(part.is_file() for part in parts)
-    return f"what was read of {cnt} of the inputs is kept, and the same command goes on with the others" if cnt else ""
+    return f"what was read of {cnt} of the inputs is kept, and the same command resumes with the others" if cnt else ""
 
 
 def _make(numbered: list[tuple[Input, Path]], settings: Settings, progress: Progress) -> dict[Path, Problem]:
@@ -184,7 +184,7 @@ def _work(
 
 def stopped_by(number: int) -> str:
     """What is said of an input on which the process that read it was killed."""
-    return f"what read it was stopped by {signal.Signals(number).name}, as when memory runs out; try it alone"
+    return f"its reader was stopped by {signal.Signals(number).name}, as when memory runs out; try it alone"
 
 
 def is_current(part: Path, item: Input, settings: Settings) -> bool:

@@ -115,7 +115,7 @@ class Target:
     def check_text(self) -> None:
         """Raise UsageError for --escape-formulas where no file is written that a spreadsheet reads."""
         if self.path is None or self.is_database or self.format in (Format.html, Format.mlora):
-            raise UsageError("--escape-formulas is about the files of reports: name one, as -o report.csv, or -o DIR/")
+            raise UsageError("--escape-formulas is for report files: name one, like -o report.csv, or -o DIR/")
 
     def write(
         self, database: Any, report: str, escape_formulas: bool, narrowing: Narrowing, inputs: Sequence[Path] = ()

@@ -61,14 +61,14 @@ def _of_variable(text: str) -> Executor | None:
 
 def _count(text: str, said: str) -> int:
     if not text.isdigit() or not int(text):
-        raise UsageError(f"{said} {text}: write a number of processes, as 4")
+        raise UsageError(f"{said} {text}: write a number of processes, like 4")
     return int(text)
 
 
 def _address(text: str, said: str) -> str:
     """A scheduler's address. One without a port would be tried for a minute."""
     if not re.fullmatch(r"([a-z]+://)?.+:\d+/?.*", text):
-        raise UsageError(f"{said} {text}: write the scheduler's address, as tcp://HOST:8786")
+        raise UsageError(f"{said} {text}: write the scheduler's address, like tcp://HOST:8786")
     return text
 
 
@@ -76,6 +76,6 @@ def _shard(text: str, said: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         count = int(found[2]) if found else 0
-        form = f"from 1/{count} to {count}/{count}" if count else "as 1/8, the first of eight"
+        form = f"from 1/{count} to {count}/{count}" if count else "like 1/8, the first of eight"
         raise UsageError(f"{said} {text}: write I/N, {form}")
     return int(found[1]), int(found[2])

@@ -141,7 +141,7 @@ def opened(job: Path, wanted: Wanted, writes_into: Path | None = None, progress:
 
 
 def _newer(job: Path) -> str:
-    return f"holds newer results than it was merged of: lorabench merge {job}"
+    return f"holds newer results than it was merged from: lorabench merge {job}"
 
 
 def _large(database: Database, results: Sequence[tuple[int, Path]], view: str) -> "pa.Table":

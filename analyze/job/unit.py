@@ -80,7 +80,7 @@ def _made_anew(task: Task) -> str | None:
         with fillers.fill(open_database(task.path(folder.PART), can_grow=True)) as database:
             of = [(size, task.stamp if task.is_remote else str(mtime_ns)) for size, mtime_ns in database.rows(_MADE_OF)]
             if of != [(task.size_bytes, task.stamp)]:  # another reading was killed before its result was written
-                return f"{task.path(folder.PART)} is of another content of the file"
+                return f"{task.path(folder.PART)} is of other contents of the file"
             _hand_on(task, database)
     except (InputError, ToolError, CheckError, FileNotFoundError) as error:
         return str(error)

@@ -43,7 +43,7 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
             staging.fact(
                 "missing", "launches of profiled kernels",
                 f"{len(profiled)} kernels, {len(launch['start_ns'])} launches",
-                "nobody knows which kernel is which launch's: their counters are of no range",
+                "which kernel belongs to which launch is not known: their counters are of no range",
             )  # fmt: skip
             launched = pa.table({"profiled_id": profiled, "range_id": pa.nulls(len(profiled), pa.int64())})
         staging.database.connection.register("launched", launched)

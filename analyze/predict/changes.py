@@ -95,7 +95,7 @@ def _in_order(scene: Scene, changes: Iterable[Change]) -> list[Change]:
     kinds = [change.kind for change in asked]
     if twice := next((kind for kind in _ONCE if kinds.count(kind) > 1), None):
         told = " and ".join(str(change) for change in asked if change.kind == twice)
-        raise UsageError(f"{told}: only one of them can be made; ask for each in a command of its own")
+        raise UsageError(f"{told}: only one of them can be applied; ask for each in a separate command")
     return sorted(asked, key=key) if len(asked) > 1 else asked  # of one alone nobody need look where it is
 
 
@@ -195,7 +195,7 @@ def merged(scene: Scene, change: Change) -> tuple[Cover, float]:
     which micro batch would be one is not known.
     """
     if len(scene.work):
-        raise UsageError(f"{change}: is known of traces without GPU work alone; of whole steps batch=K says it")
+        raise UsageError(f"{change}: works only on traces without GPU work; for whole steps use batch=K")
     counts = micro_batch_counts(scene)
     count = int(counts.min()) if len(counts) else 0
     if not count:
@@ -314,7 +314,7 @@ class _Kind:
 
 
 _KINDS = {
-    "prefetch": _Kind("PATH", _prefetch, "input is there when it is asked for; * is all that is named as reading it"),
+    "prefetch": _Kind("PATH", _prefetch, "input is ready when it is asked for; * is all that is named as reading it"),
     "pin": _Kind(
         "PATH",
         _pin,
@@ -324,11 +324,11 @@ _KINDS = {
     "skip": _Kind(
         "PATH",
         _skip,
-        "what is done here is not done, neither the CPU's work nor what it launches; of recomputing: no checkpointing, "
+        "what is done here is left out, both the CPU's work and what it launches; for recomputing: no checkpointing, "
         "if memory suffices",
     ),
     "drop-sync": _Kind("PATH", _drop_sync, "the CPU no longer waits for the GPU here"),
-    "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside stay"),
+    "graph": _Kind("PATH", _graph, "a CUDA graph: one launch instead of all in the range; waits inside remain"),
     "fuse": _Kind(
         "PATH", _fuse, "one kernel in each range, element-wise work, casts and reductions in one pass over memory"
     ),
@@ -338,16 +338,18 @@ _KINDS = {
     "cpu": _Kind(
         "PATH:FACTOR", _cpu, "the CPU takes FACTOR times as long here; 0 is the limit for whatever makes it faster"
     ),
-    "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets; on the link they take their time"),
+    "hide-copies": _Kind("PATH", _hide, "nothing waits for copies and memsets; they still take their time on the link"),
     "hide-communication": _Kind(
-        "PATH", None, "communication ends when all ranks have come, and each is replayed alone"
+        "PATH", None, "communication ends when all ranks have arrived, and each is replayed alone"
     ),
-    "batch": _Kind("K", _batch, "K steps in one pass: calls and launches cost once instead of K times, the work stays"),
+    "batch": _Kind(
+        "K", _batch, "K steps in one pass: calls and launches cost once instead of K times, the work remains"
+    ),
     "merge": _Kind(
         "K", _merge, "K micro batches of a step in one, without a GPU: forward and backward are called once for them"
     ),
     "device": _Kind(
-        "NAME", _device, "another GPU, by its peaks in 16 or 32 bits and of memory; the CPU and links stay"
+        "NAME", _device, "another GPU, by its peaks in 16 or 32 bits and of memory; CPU and links unchanged"
     ),
 }
 _ORDER = (

@@ -136,13 +136,13 @@ def _note_missing(tally: Tally, pieces: Pieces, staging: Staging) -> None:
 
 def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) -> str:
     if pieces.cut_off:
-        return "it may stand in the part of the file that is lost"
+        return "it may be in the part of the file that is lost"
     # those of other accelerators, as mtia_ccp_events
     unread = {kind[1]: count for kind, count in tally.events.items() if kind[0] == "X" and kind[1] and not kind[2]}
     if counted := unread.get(_PROFILED):
         return (
             f"{counted} kernels were recorded with hardware counters alone (category {_PROFILED}), for which each runs "
-            "again and again: no times in this file are the program's; kernel_counter_summary has the counters"
+            "again and again: no times in this file are the program's own; kernel_counter_summary has the counters"
         )
     most = max(unread, key=lambda category: unread[category], default=None)
     if most is not None and unread[most] >= _MANY_UNREAD:
@@ -150,7 +150,7 @@ def _why_no_work(tally: Tally, pieces: Pieces, call_cnt: int, staging: Staging) 
     if giving_cnt := not_collected.giving_cnt(staging):
         return not_collected.why(giving_cnt, "torch.cuda.synchronize() before the profiler ends")
     if call_cnt:
-        return f"nothing ran on a GPU: of {call_cnt:,} call{'s' * (call_cnt > 1)} of CUDA none gives it work"
+        return f"nothing ran on a GPU: of {call_cnt:,} CUDA call{'s' * (call_cnt > 1)} none gives it work"
     return _foreign(tally) or "nothing ran on a GPU, or ProfilerActivity.CUDA was not among the activities"
 
 
@@ -159,7 +159,9 @@ def _foreign(tally: Tally) -> str:
     many = _MANY_UNREAD if any(becomes for _, _, becomes in tally.events) else 1  # where nothing else is read, any
     begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
     if begun >= many:
-        return f"events that begin and end apart (B, E), {begun}, are not read: of another program, or of torch.compile"
+        return (
+            f"events with separate begin and end (B, E), {begun}, are not read: of another program, or of torch.compile"
+        )
     nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
     if nameless >= many:
         return (

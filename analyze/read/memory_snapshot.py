@@ -70,11 +70,11 @@ def read(path: Path, staging: Staging) -> None:
     staging.fact("holds", "segments", len(segments))
     if are_expandable:
         staging.fact("about", "allocator: expandable segments", "on")
-    staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds memory alone")
+    staging.fact("missing", "GPU work", "none", "a snapshot of the allocator holds only memory")
     if not any(histories):
         staging.fact(
             "missing", "history", "no allocations over time",
-            "call torch.cuda.memory._record_memory_history() before what is to be seen",
+            "call torch.cuda.memory._record_memory_history() before what is to be recorded",
         )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def load_table(export: Export, load: Load, staging: Staging) -> int:
     if load.is_noted:
         staging.fact("holds", name, kept)
     if host_cnt:
-        staging.fact("holds", f"{name} of the host", host_cnt, "not read: pinned memory is none of a device")
+        staging.fact("holds", f"{name} of the host", host_cnt, "not read: pinned memory is not on a device")
     if kept + host_cnt < tally.rows and not load.is_chosen:
         staging.fact(
             "lost",
@@ -55,7 +55,7 @@ def load_table(export: Export, load: Load, staging: Staging) -> int:
         )
     if tally.missing:
         staging.fact(
-            "lost", f"{name} rows", tally.missing, "on damaged pages: SQLite counts them and does not find them"
+            "lost", f"{name} rows", tally.missing, "on damaged pages: SQLite counts them but does not find them"
         )
     if tally.not_utf8:
         staging.fact("lost", f"{name} text", tally.not_utf8, "texts that are not UTF-8, decoded with U+FFFD")

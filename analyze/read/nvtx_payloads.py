@@ -90,7 +90,7 @@ def read(export: Export, staging: Staging) -> None:
         staging.fact("lost", "payloads of NCCL", str(error))
         return
     if found.unknown_cnt:
-        staging.fact("lost", "payloads of NCCL", found.unknown_cnt, "of a layout that is not known")
+        staging.fact("lost", "payloads of NCCL", found.unknown_cnt, "of an unknown layout")
     if schemas and not found.calls and not found.unknown_cnt:
         why = "bytes and communicators of NCCL are not in the file: nsys export --include-blobs=true"
         staging.fact("missing", "payloads of NCCL", "no values", why)

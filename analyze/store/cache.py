@@ -191,5 +191,5 @@ def _most_bytes() -> float:
     except ValueError:
         size = -1.0
     if not 0 <= size < float("inf"):
-        raise UsageError(f"{SIZE_VARIABLE}={text}: write a number of gigabytes, as 5")
+        raise UsageError(f"{SIZE_VARIABLE}={text}: write a number of gigabytes, like 5")
     return size * 1e9

@@ -48,7 +48,7 @@ def definitions(database: Database) -> dict[str, tuple[int, str]]:
     ((version,),) = database.rows("select schema_version from lorabench")
     if version < DEFINED_SINCE:
         raise UsageError(
-            f"an earlier lorabench made this database (schema {version}) and kept less than definitions go by; "
+            f"an earlier lorabench made this database (schema {version}) and kept less than the definitions need; "
             "analyze its inputs again"
         )
     found = {}

@@ -22,11 +22,11 @@ _SIZE = r"\d+(\.\d+)?\s*([kmgt]i?)?b"
 # threads where the limit is 18 MB for each column, though they take a tenth of that: gpu_op has 25. While sums are
 # computed little is needed beside their arrays; to sort and take medians of the rows, more. Medians do not spill: a
 # statement that needs more still gets most of the machine's memory, unless somebody asked for a limit.
-_INGEST_MEMORY = _asked("LORABENCH_INGEST_MEMORY", _SIZE, "a size, as 2GB")
+_INGEST_MEMORY = _asked("LORABENCH_INGEST_MEMORY", _SIZE, "a size, like 2GB")
 READ_MEMORY = _INGEST_MEMORY or "384MB"
 INSERT_MEMORY = _INGEST_MEMORY or "460MB"
 COMPLETE_MEMORY = _INGEST_MEMORY or "192MB"
-QUERY_MEMORY_ASKED = _asked("LORABENCH_QUERY_MEMORY", _SIZE, "a size, as 4GB")
+QUERY_MEMORY_ASKED = _asked("LORABENCH_QUERY_MEMORY", _SIZE, "a size, like 4GB")
 QUERY_MEMORY = QUERY_MEMORY_ASKED or "1500MB"
 
 # Of a smaller database each statement takes longer to share out among threads than it gains by them.
@@ -40,7 +40,7 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "disabled_optimizers": "projection_pullup",
 }
 _THREADS_VARIABLE = "LORABENCH_THREADS"
-if _THREADS := _asked(_THREADS_VARIABLE, r"[1-9]\d{0,3}", "how many, as 4"):
+if _THREADS := _asked(_THREADS_VARIABLE, r"[1-9]\d{0,3}", "how many, like 4"):
     SETTINGS["threads"] = int(_THREADS)
 
 

@@ -73,7 +73,7 @@ def _threshold(text: str) -> tuple[str, float]:
     if not math.isfinite(number):
         raise UsageError(f"--threshold {text}: write NAME=VALUE with a number, as in long_gap_ns=1000000")
     if number < 0:
-        raise UsageError(f"--threshold {text}: no time, count or share is below 0; write 0 for none")
+        raise UsageError(f"--threshold {text}: no time, count or share can be below 0; write 0 for none")
     return name.strip(), number
 
 

@@ -67,7 +67,8 @@ def _steps() -> dict[int, dict[str, str]]:
         13: {"out_of_memory_event": "select *, null::bigint as reserved_bytes from {before}"},
         14: _empty("sampled_frame"),
         15: _empty("gpu_metric_sample"),
-        16: _empty("kernel_counter"),
+        # clocks of CPU and GPU are a little apart
+        16: {"waiting_call": "select * from defined_waiting_call", **_empty("kernel_counter")},
     }
 
 

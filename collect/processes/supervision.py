@@ -104,7 +104,7 @@ def why_not_started(command: list[str], path: str | None) -> str:
     elif os.sep in program:
         why = f"it is not executable; `chmod +x {program}` makes it so, if it is a program"
     else:
-        why = f"no program in PATH is called so; the one in this folder is -- ./{program}"
+        why = f"no program of this name is in PATH; the one in this folder is -- ./{program}"
     return f"cannot start {program}: {why}"
 
 

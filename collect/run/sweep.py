@@ -328,7 +328,7 @@ def _with_axis(what: Plan, field: str) -> Plan:
     first = default[0] if isinstance(default, tuple) else default
     values = what.axes.get(field) or [str(what.settings.get(field, first))]
     if not all(value.isdigit() for value in values):
-        raise UsageError(f"--until-oom {field}: name a setting that is a whole number, as lora_cnt or seq_len")
+        raise UsageError(f"--until-oom {field}: name a setting that is a whole number, like lora_cnt or seq_len")
     settings = {name: value for name, value in what.settings.items() if name != field}
     return dataclasses.replace(what, settings=settings, axes=what.axes | {field: values})
 

@@ -31,7 +31,7 @@ _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b")  # what a traceb
 _OF_PROFILER = b"USDT:"
 _GRACE_S = 30.0  # for writing a trace
 _AGAIN = (
-    "; it went well in pass {first}: if it refuses what an earlier run of it left, as a folder of its own, --profiler "
+    "; pass {first} went well: if the command refuses what an earlier run left, like an output folder, --profiler "
     "{name} alone runs it once"
 )
 _UNDER = {"torch": "under torch.profiler", "nsys": "under nsys", "memory": "under torch.profiler with memory",
@@ -93,8 +93,8 @@ def check(given: dict[str, Any]) -> None:
     vain = [f"--{name.replace('_', '-')}" for name in given if name.replace("-", "_") not in SETTINGS]
     if vain:
         raise UsageError(
-            f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. There "
-            f"apply {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
+            f"{', '.join(vain)}: lorabench does not train in `collect -- COMMAND`; say that to the command. Here "
+            f"only these apply: {', '.join('--' + name.replace('_', '-') for name in SETTINGS)}"
         )
 
 

@@ -56,7 +56,7 @@ class RunSpec:
         "adapter in turn; batch: all adapters in one pass (BatchLoRA); process: a process for each.",
         PEFT_MODES,
     )
-    adapter_kind: str = _option("lora", "What an adapter is, each as PEFT trains it.", tuple(kinds.KINDS))
+    adapter_kind: str = _option("lora", "Kind of adapter, each trained as PEFT does.", tuple(kinds.KINDS))
     lora_cnt: int = _option(1, "Number of adapters.")
     rank: tuple[int, ...] = _option(
         (16,), "Rank r (oft: size of the blocks); one value, or one per adapter (8,16).", each=True
@@ -78,13 +78,13 @@ class RunSpec:
     )
     model: str = _option(
         "tiny",
-        f"Preset with random weights ({', '.join(PRESETS)}), hub id, or folder; a config.json alone has random "
-        "weights, too.",
+        f"Preset with random weights ({', '.join(PRESETS)}), hub id, or folder; one with only config.json has "
+        "random weights, too.",
     )
     quant: str = _option(
         "",
         "Quantization of the base: int8, nf4 by bitsandbytes, int8wo, float8wo by torchao, qint8 by quanto; gptq where "
-        "the checkpoint is quantized so [default: none; nf4 for qlora].",
+        "the checkpoint is quantized that way [default: none; nf4 for qlora].",
         ("none", *QUANTS),
     )  # fmt: skip
     dtype: str = _option(
@@ -101,7 +101,7 @@ class RunSpec:
         ("none", "bfloat16"),
     )
     seq_len: int = _option(128, "Longest sequence, in tokens.")
-    batch_size: tuple[int, ...] = _option((8,), "Sequences of an adapter in a micro step.", each=True)
+    batch_size: tuple[int, ...] = _option((8,), "Sequences per adapter in a micro step.", each=True)
     grad_accum: tuple[int, ...] = _option((1,), "Micro steps for each optimizer step.", each=True)
     trainer: str = _option(
         "plain",
@@ -115,7 +115,7 @@ class RunSpec:
         "updates all weights in one kernel, foreach in one for each operation.",
         OPTIMIZERS,
     )
-    weight_decay: float = _option(0.01, "Weight decay of the kinds of adamw.")
+    weight_decay: float = _option(0.01, "Weight decay of the adamw optimizers.")
     lr_schedule: str = _option(
         "constant", "Learning rate over the steps, warm-up steps included: constant, or falling to 0.",
         ("constant", "linear", "cosine"),
@@ -124,7 +124,7 @@ class RunSpec:
     loss: str = _option(
         "full",
         "Loss of next tokens. full: from all logits at once; chunked: exact, from a few tokens' logits at a time, "
-        "computed again in the backward; cut: by the package cut-cross-entropy, on a GPU.",
+        "recomputed in the backward; cut: by the package cut-cross-entropy, on a GPU.",
         ("full", "chunked", "cut"),
     )
     attention: str = _option(
@@ -134,29 +134,29 @@ class RunSpec:
         ("auto", "eager", "sdpa", "flash"),
     )
     gradient_checkpointing: str = _option(
-        "layer", "What is recomputed in the backward: whole layers, attention and MLP apart, or nothing.",
+        "layer", "What is recomputed in the backward: whole layers, attention and MLP separately, or nothing.",
         ("none", "layer", "attn-mlp"),
     )  # fmt: skip
     reentrant: bool = _option(False, "Use the older, reentrant kind of checkpointing (with layer only).")
     compile: str = _option(
         "eager",
         "eager; inductor: the whole model by torch.compile; parts: norms and blocks that hold no adapter, each by "
-        "itself, which takes seconds and leaves the others their ranges.",
+        "itself, which takes seconds and keeps the ranges of the others.",
         ("eager", "inductor", "parts"),
     )
     cuda_graph: bool = _option(
         False,
-        "On a GPU: record forward and backward of each shape of batch once, as a CUDA graph, and launch it as one; "
+        "On a GPU: record forward and backward of each batch shape once, as a CUDA graph, and launch it as one; "
         "batches are padded to multiples of 128 tokens.",
     )
-    force_compile: bool = _option(False, "Compile although the base is quantized.")
+    force_compile: bool = _option(False, "Compile even if the base is quantized.")
     batch_operator: str = _option(
         "fused", "batch mode: a constant number of matrix products, or a loop over the adapters.", ("fused", "loop")
     )
     adapter_storage: str = _option(
         "apart",
         "batch mode, fused: each adapter's weights apart, as PEFT keeps them, or stacked in one tensor with one AdamW "
-        "for all, so that launches do not grow with adapters.",
+        "for all, so that launches do not grow with their number.",
         ("apart", "stacked"),
     )
     graph_pruning: bool = _option(
@@ -173,18 +173,16 @@ class RunSpec:
         0, "Processes that make batches ahead of the step, as DataLoader's num_workers; 0: the step makes its own."
     )
     pin_memory: bool = _option(True, "On a GPU: copy batches from pinned memory, with non_blocking=True.")
-    batch_delay_ms: int = _option(
-        0, "Milliseconds that making a batch takes longer than it has to: a slow loader to try things on."
-    )
-    train_on: str = _option("answer", "What of messages, instructions and prompts has labels.", ("answer", "all"))
-    packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none sees another.")
+    batch_delay_ms: int = _option(0, "Extra milliseconds for making each batch: a slow loader to try things on.")
+    train_on: str = _option("answer", "Which part of messages, instructions and prompts has labels.", ("answer", "all"))
+    packing: bool = _option(False, "Put several sequences into a row of seq-len tokens; none attends to another.")
     batch: str = _option(
         "", "A saved batch (.pt, .safetensors) of input_ids, attention_mask and labels for every step."
     )
     lengths: str = _option("fixed", "Lengths of synthetic sequences up to seq-len.", ("fixed", "uniform", "lognormal"))
     epochs: int = _option(0, "--task sst2: epochs of the timing pass [default: 3].")
     steps: int = _option(5, "Measured steps: optimizer steps of each adapter; with epochs those of the other passes.")
-    warmup: int = _option(2, "Steps before them that are trained but not measured.")
+    warmup: int = _option(2, "Steps before the measured ones, trained but not measured.")
     seed: int = _option(0, "Seed of weights, data and dropout.")
     device: str = _option("auto", "auto, cpu, cuda or cuda:N.")
     parallel: str = _option(
@@ -196,23 +194,23 @@ class RunSpec:
     devices: int = _option(2, "parallel: number of GPUs, or of processes on the CPU.")
     pp_schedule: str = _option("1f1b", "pp: the order of forwards and backwards.", parallelism.SCHEDULES)
     micro_batches: int = _option(
-        0, "pp, lorapp: parts that a batch goes through the pipeline in [default: as many as stages; 1 with lorapp]."
+        0, "pp, lorapp: parts that a batch is cut into for the pipeline [default: as many as stages; 1 with lorapp]."
     )
     balance: tuple[int, ...] = _option(
         (),
-        "pp, lorapp: parts of embedding + layers + norm + head by stage, as 7,6,6,6 [default: layers shared equally].",
+        "pp, lorapp: parts of embedding + layers + norm + head by stage (7,6,6,6) [default: layers shared equally].",
     )
-    overlap: bool = _option(True, "lorapp: send while computing on, instead of waiting for each message.")
-    cpu_offload: bool = _option(False, "fsdp: keep shards, gradients and optimizer state in the CPU's memory.")
-    profiler: tuple[str, ...] = _option(("timing", "torch", "nsys"), "Passes, each in a process of its own.", PASSES)
-    range_depth: str = _option("lora", "The finest ranges.", RANGE_DEPTHS)
+    overlap: bool = _option(True, "lorapp: send while compute goes on, instead of waiting for each message.")
+    cpu_offload: bool = _option(False, "fsdp: keep shards, gradients and optimizer state in CPU memory.")
+    profiler: tuple[str, ...] = _option(("timing", "torch", "nsys"), "Passes, each in its own process.", PASSES)
+    range_depth: str = _option("lora", "The finest ranges to open.", RANGE_DEPTHS)
     wait_steps: int = _option(0, "torch.profiler: steps skipped at the start of a cycle.")
     warmup_steps: int = _option(0, "torch.profiler: steps it runs without keeping them.")
     active_steps: int = _option(0, "torch.profiler: steps it keeps in a cycle [default: all measured steps].")
     repeat: int = _option(1, "torch.profiler: number of cycles, a trace each; 0: until the run ends.")
     profiling_frequency: int = _option(
         0,
-        "torch.profiler: a cycle of so many steps; with --repeat 0 the wait is what warm-up and active leave of it "
+        "torch.profiler: a cycle of this many steps; with --repeat 0 the wait is what warm-up and active leave of it "
         "[default: wait, warm-up and active together].",
     )
     profiler_step: str = _option(
@@ -305,7 +303,7 @@ class RunSpec:
             often = f"{repeat} times" if repeat else "until the run ends"
             all_cnt, cycle = self.steps * self.profiled_per_step, wait + warmup + active
             if all_cnt < repeat * cycle and all_cnt > cycle:  # a run shorter than one is extended
-                begun = " and the begin of one more" if all_cnt % cycle > wait + warmup else ""
+                begun = " and the start of one more" if all_cnt % cycle > wait + warmup else ""
                 often += f", of which the run's {all_cnt} hold {all_cnt // cycle}{begun}"
             found.append(
                 f"torch.profiler counts {'micro batches' if self.profiler_step == 'micro' else 'optimizer steps'}: "

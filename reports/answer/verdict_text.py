@@ -11,8 +11,8 @@ _HARDLY = 0.2  # of all: where less hangs on the GPU the CPU sets the pace, howe
 _PACING_FRAC = 0.5  # of the compute: where less hangs on it, and less than half of all, the CPU sets the pace
 _MOST_OF_STEP = 0.5
 _MOST_LOST = 4  # lines
-NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it anew"
-CPU_ALONE = "no ranges or GPU work here: see os_summary, sample_summary, or record it anew"
+NOTHING = "nothing is timed in this file: no ranges, CUDA calls or GPU work; record it again"
+CPU_ALONE = "no ranges or GPU work here: see os_summary, sample_summary, or record it again"
 SNAPSHOT = "allocator snapshot"  # of _recorder
 SNAPSHOT_SAYS = "memory alone: a snapshot has no GPU work"
 # Of steady_state: what is the largest part of the window, and what that means.

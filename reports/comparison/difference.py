@@ -39,7 +39,7 @@ def section_of(databases: list[Database], letters: tuple[str, str], clocks: list
         each += "; what another thread does for a range (autograd's) is a part of it"
         each += ", on the clock of the verdict" if set(clocks) != {1.0} else ""
     text = (
-        f"{what} of each range{each}{ends}. Each width is the time in the input chosen above it; the colour says how "
+        f"{what} of each range{each}{ends}. Each width is the time in the input chosen above it; the color says how "
         f"{second} differs from {first}, the text by how much. What is gone has no width in {second}: look at {first}."
     )
     data = {"change": tree, "letters": letters, "measures": measures, "colours": {}}

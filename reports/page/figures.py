@@ -218,7 +218,7 @@ def heat_map(
     }  # fmt: skip
     each = -(-len(columns) // 20)
     places = [place for place in range(len(columns)) if place % each == 0]
-    scale = f"the deepest colour is {max(most, least) * MS:,.3f} ms" if most else "all alike"
+    scale = f"the deepest color is {max(most, least) * MS:,.3f} ms" if most else "all alike"
     across = {"title": {"text": f"{title} ({scale})"}, "showgrid": False,
               "tickvals": [place + 0.5 for place in places], "ticktext": [shown(columns[place]) for place in places],
               "range": [0, len(columns)]}  # fmt: skip

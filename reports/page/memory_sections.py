@@ -188,12 +188,12 @@ def _text(drawn: dict[str, Any], is_pickable: bool) -> str:
     which = f"The largest {drawn['cnt']:,} of {drawn['cnt'] + smaller:,}" if smaller else f"{drawn['cnt']:,}"
     text = (
         f"{which} blocks of {drawn['device']}, each from its allocation to its free, on those that were there before "
-        f"it. {'Smaller ones are the grey band on top: the' if smaller else 'The'} upper edge is all that was live; a "
+        f"it. {'Smaller ones are the gray band on top: the' if smaller else 'The'} upper edge is all that was live; a "
         "column of pixels shows the moment in it at which most was. Drag to zoom, double-click to see all"
         f"{'; a click chooses the range that allocated a block' if is_pickable else ''}."
     )
     if drawn["tops"]:
-        text += " Of so many the grey band is the most of each of 2,000 stretches of time."
+        text += " Of so many the gray band is the most of each of 2,000 stretches of time."
     if not drawn["has_bands"]:
         text += f" Phases change more than {blocks.BAND_CNT:,} times and are left out."
     if drawn["base"]:

@@ -124,7 +124,7 @@ def _apart(slowest: Rows, rows: Rows) -> str:
     waited = sum(row["kept_waiting_ns"] or 0 for row in rows if row["rank"] == deepest["rank"])
     return (
         f" The deepest red is rank {deepest['rank']} all the same: it took longer for itself, but others waited only "
-        f"{said_ns(waited)} for it. Who holds others up is told by who comes last to collectives, not by the colours."
+        f"{said_ns(waited)} for it. Who holds others up is told by who comes last to collectives, not by the colors."
     )
 
 

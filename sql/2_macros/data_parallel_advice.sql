@@ -6,8 +6,8 @@ create macro data_parallel_advice(of_source) as
         of_source in (
             select source_id from range_path join name using (name_id) where text in ('BroadcastBackward', 'ReduceAddCoalesced')
         ),
-        'nn.DataParallel sends the model to each GPU in each step: start a process for each (torchrun, accelerate launch), '
-        || 'which makes it DDP, or show it one GPU (CUDA_VISIBLE_DEVICES=0). HF''s Trainer takes DataParallel where it sees '
+        'nn.DataParallel sends the model to each GPU in each step: start one process per GPU (torchrun, accelerate launch), '
+        || 'which makes it DDP, or show it one GPU (CUDA_VISIBLE_DEVICES=0). HF''s Trainer uses DataParallel where it sees '
         || 'several GPUs in one process.',
         null
     )

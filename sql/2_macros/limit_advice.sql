@@ -2,9 +2,9 @@
 
 create macro limit_advice(kind, is_torch) as
     case kind
-        when 'memory' then 'Memory is its limit, so what counts is bytes. '
-        when 'tensor cores' then 'Tensor cores are its limit, so what counts is fewer products, and numbers of fewer bits. '
-        when 'instructions' then 'Instructions are its limit, and not those of tensor cores. '
+        when 'memory' then 'Memory is its limit, so bytes are what counts. '
+        when 'tensor cores' then 'Tensor cores are its limit, so what counts is fewer products, and fewer bits. '
+        when 'instructions' then 'Instructions other than those of tensor cores are its limit. '
         when 'idle multiprocessors' then
             'It leaves multiprocessors idle: give it more work at once'
             || if(is_torch, ' (larger batches, several adapters in one pass). ', '. ')

@@ -1,8 +1,8 @@
--- A row is a kind of making ready within steps, or in an input without: compiling, loading a kernel, making a CUDA graph.
+-- A row is a kind of preparation within steps, or in an input without steps: compiling, loading a kernel, making a CUDA graph.
 --
--- Something that was compiled for differs from step to step: lengths (pad to a few sizes, or mark_dynamic), a changing Python value, a new dtype or grad mode. TORCH_LOGS=recompiles says which guard failed.
+-- What the code was specialized on changes from step to step: lengths (pad to a few sizes, or mark_dynamic), a Python value, a dtype or grad mode. TORCH_LOGS=recompiles says which guard failed.
 --
--- Without torch: What was compiled for differs from step to step: shapes, types, values. Or kernels are loaded when they are first used: CUDA_MODULE_LOADING=EAGER loads them at the start.
+-- Without torch: What the code was specialized on changes from step to step: shapes, types, values. Or kernels are loaded on first use: CUDA_MODULE_LOADING=EAGER loads them at startup.
 --
 -- Only with: from _compiling
 with
@@ -58,20 +58,20 @@ select
         )
             then if(
                 bool_and(found.what = 'made'),
-                'Graphs are made again and again: capture one for each shape, keep it and launch it again '
+                'Graphs are rebuilt again and again: capture one per shape, keep it and relaunch it '
                 || '(cudaGraphExecUpdate where arguments change).',
                 null
             )
         when count(found.step_id) = 0
-            then 'This is paid once: warm up before the recording begins, and it shows what a long run pays.'
+            then 'This is paid once: warm up before the recording begins, so that it shows what a long run pays.'
         when bool_and(found.what = 'made') and count(distinct found.step_id) = 1 and any_value(steady.step_cnt) >= 5
-            then 'This is paid once: a graph is captured there for what ran for the first time. Warm up with it before what counts.'
+            then 'This is paid once: a graph is captured there for what runs for the first time. Warm it up before measuring.'
         when bool_and(found.what = 'compiled') and count(distinct found.step_id) = 1 and any_value(steady.step_cnt) >= 5
-            then 'This is paid once: what ran there for the first time, as an evaluation does (no_grad, eval()) or a shorter last '
-                || 'batch (drop_last=True), was compiled anew. Warm up with it before what counts.'
+            then 'This is paid once: what ran there for the first time, such as an evaluation (no_grad, eval()) or a shorter last '
+                || 'batch (drop_last=True), triggered a recompilation. Warm it up before measuring.'
         when bool_and(found.what = 'loaded')
-            then 'Kernels are loaded at their first use, which is paid once: warm up with steps like these before what counts '
-            || if(starts_with(found.place, 'hip'), 'begins.', 'begins (CUDA_MODULE_LOADING=EAGER loads all at the start).')
+            then 'Kernels are loaded on first use, which is paid once: warm up with steps like these before measuring'
+            || if(starts_with(found.place, 'hip'), '.', ' (CUDA_MODULE_LOADING=EAGER loads all at startup).')
     end as advice
 from found
 join _steady_time as steady on steady.source_id = found.source_id

@@ -1,8 +1,8 @@
 -- A row is an input whose devices work one after another: one is idle while another one of the process works.
 --
--- Layers that are shared out over GPUs (device_map="auto") would work in turn: if the model fits one GPU (in 8 or 4 bits), run a copy on each and share out the batch (torchrun, DDP); else FSDP, or a pipeline of micro-batches. So would models that need each other's results (a policy and its reference): compute the next batch of one beside this one of the other. The limit is that of devices that all work all the time.
+-- Layers spread over GPUs (device_map="auto") would run in turn: if the model fits on one GPU (in 8 or 4 bits), run a copy on each and split the batch (torchrun, DDP); else FSDP, or a pipeline of micro-batches. So would models that need each other's results (a policy and its reference): compute the next batch of one beside this one of the other. The limit assumes devices that all work all the time.
 --
--- Without torch: Share out the work of a step, not its parts: or cut it into smaller pieces that several devices work on at a time.
+-- Without torch: Split each step's work by data, not by parts; or cut it into smaller pieces that several devices work on at a time.
 --
 -- Only with: from _blamed_place where rule = 'devices_in_turn'
 
@@ -11,7 +11,7 @@ select
     said_devices as place,
     saving_ns,
     occurrence_cnt,
-    format('one waits while another one works, {:,} times, {}', occurrence_cnt,
+    format('one waits while another works, {:,} times, {}', occurrence_cnt,
         said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence,
     data_parallel_advice(source_id) as advice
 from (

@@ -108,7 +108,7 @@ select
     sum(kernel.cnt)::bigint as occurrence_cnt,
     format('{}: {:.0f} % of the time is on the critical path in it', any_value(kernel.class),
         100 * sum(kernel.whole_ns) / any_value(dominant.path_ns))
-    || if(sum(kernel.critical_ns) < 0.95 * sum(kernel.whole_ns), format(' ({:.0f} % beside other findings)',
+    || if(sum(kernel.critical_ns) < 0.95 * sum(kernel.whole_ns), format(' ({:.0f} % not in other findings)',
         100 * sum(kernel.critical_ns) / any_value(dominant.path_ns)), '')
     || format(', {}', said_ns(sum(kernel.kernel_ns) / sum(kernel.cnt)))
     || if(sum(kernel.cnt) = 1, '', ' on average')
@@ -133,7 +133,7 @@ select
             || if(any_value(unit.has_doubles), 'it moves half the bytes, and 16 bits are many times as fast on this device.',
                 'most devices have few units for 64.')
         when regexp_matches(short.short_name, 'gemv') then
-            'It multiplies by a vector, so it reads each weight for one row: give it more rows (larger batches, several '
+            'It multiplies by a vector, so it reads each weight for a single row: give it more rows (larger batches, several '
             || 'sequences or adapters at once), or weights of fewer bits.'
         when any_value(kernel.class) = 'matmul' and not regexp_matches(
             any_value(name.text),
@@ -143,10 +143,10 @@ select
                 -- what says no types is Triton's, in programs that have torch: it multiplies in tensor cores, too
                 not bool_or(is_in_16_bits(name.text) or kernel.is_short)
                 and (not has_torch(kernel.source_id) or regexp_matches(any_value(name.text), '\bfloat\b|f32|fp32')),
-                'It is in no library that is known here: products of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
+                'It is from no library known here: matmuls of cuBLAS, CUTLASS or cuDNN (torch.matmul) use tensor cores and '
                 || 'read each number fewer times.',
-                'It is a kernel of its own: tune its tiles for this device and these sizes, and give it more rows ('
-                || if(regexp_matches(any_value(name.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens for each expert', 'larger batches')
+                'It is a custom kernel: tune its tiles for this device and these sizes, and give it more rows ('
+                || if(regexp_matches(any_value(name.text), '(?i)moe|expert|_ogs|grouped'), 'more tokens per expert', 'larger batches')
                 || '); leave padding out.'
             )
         when any_value(kernel.class) = 'matmul' and regexp_matches(any_value(name.text), '(?i)[dw]grad|fprop|conv|winograd') then
@@ -154,7 +154,7 @@ select
             || if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), '', '16 bits, ')
             || if(has_torch(kernel.source_id), 'memory_format=torch.channels_last, cudnn.benchmark=True where sizes stay the same, ',
                 'channels last in memory (NHWC), the fastest of the library''s algorithms for these sizes, ')
-            || 'numbers of channels that are multiples of 8, larger batches.'
+            || 'channel counts that are multiples of 8, larger batches.'
         when any_value(kernel.class) = 'matmul' then
             if(bool_or(is_in_16_bits(name.text) or kernel.is_short) or regexp_matches(short.short_name, 'f16|fp8|i8'), 'Compute', 'Compute in 16 or 8 bits,')
             || if(coalesce(bool_and(kernel.is_even), false), '', ' with sizes that are multiples of 64,') || ' in fewer and larger products ('
@@ -164,8 +164,8 @@ select
                 and bool_or(starts_with(name.text, 'Cijk_')),
                 ' If its sizes are large already, let the library choose by measuring (PYTORCH_TUNABLEOP_ENABLED=1).', '')
         when any_value(kernel.class) = 'lora' and regexp_matches(any_value(name.text), '(?i)[sb]gmv|lora_(shrink|expand)') then
-            'It serves all adapters of a batch in one pass already: ranks no larger than needed (max_lora_rank as well), more '
-            || 'requests in a batch.'
+            'It serves all adapters of a batch in one pass already: use ranks no larger than needed (max_lora_rank, too), batch more '
+            || 'requests.'
         when any_value(kernel.class) = 'lora' then 'Train several adapters in one pass, in 16 bits, with ranks that are multiples of 16.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, 'fmha.* f32') then
             'It is fused, but in float32: '
@@ -174,41 +174,41 @@ select
                 'in 16 bits (autocast, bfloat16 weights) FlashAttention takes its place.')
             || ' is_causal in place of a mask, and leave padding out.'
         when any_value(kernel.class) = 'attention' and regexp_matches(any_value(name.text), '(?i)paged|unified_attention|decode|_mla') then
-            'It is fused already, and reads what earlier tokens left: keep keys and values in 8 bits, take a model with fewer heads '
-            || 'of them (GQA, MLA), shorter contexts, or another backend of attention.'
+            'It is fused already, and reads the KV cache: keep keys and values in 8 bits, use a model with fewer heads '
+            || 'of them (GQA, MLA), shorter contexts, or another attention backend.'
         when any_value(kernel.class) = 'attention' and regexp_matches(short.short_name, '(?i)flash|fmha|sage|fused|attn_(fwd|bwd)') then
             'It is fused already: '
             || if(2 * sum(kernel.far_ns) > sum(kernel.known_ns) and 2 * sum(kernel.known_ns) >= sum(kernel.critical_ns),
-                'another implementation may come nearer to the data sheet (FlashAttention or cuDNN on NVIDIA, AITER or Composable '
+                'another implementation may come closer to the data sheet (FlashAttention or cuDNN on NVIDIA, AITER or Composable '
                 || 'Kernel on AMD). Otherwise: ', '')
-            || 'is_causal in place of a mask, leave padding out, fewer heads of keys and values, windows of '
+            || 'is_causal in place of a mask, leave padding out, fewer heads of keys and values, sliding-window '
             || 'attention for long sequences.'
         when any_value(kernel.class) = 'attention' then
             'Take a fused kernel (FlashAttention, scaled_dot_product_attention), is_causal in place of a mask, and '
             || 'leave padding out.'
-        when any_value(kernel.class) = 'dequantise' then 'Keep the base in 16 bits where memory allows, or take a kernel that multiplies 4-bit weights.'
+        when any_value(kernel.class) = 'dequantise' then 'Keep the base in 16 bits where memory allows, or use a kernel that multiplies 4-bit weights.'
         when bool_or(softmax.name_id is not null) then
-            'Between two products of matrices it is attention written out: scaled_dot_product_attention makes one kernel of '
+            'Between two matmuls it is attention written out: scaled_dot_product_attention makes one kernel of '
             || 'all three and moves far fewer bytes.'
         when any_value(kernel.class) = 'optimizer' and regexp_matches(
             any_value(name.text), '(?i)(adam|sgd|lamb|lion|adagrad)\w*functor|koptimizer|fused_?(adam|sgd|lamb|adagrad)'
         ) then
             'It updates many weights in one pass already: train fewer of them (LoRA), keep states in fewer bits (8-bit optimizers), '
-            || 'or update more rarely (gradient accumulation).'
+            || 'or update less often (gradient accumulation).'
         when any_value(kernel.class) = 'optimizer' and has_torch(kernel.source_id)
             and not regexp_matches(any_value(name.text), '(?i)gemm|nvjet|cutlass|^Cijk_|^triton_') then
             'Update all weights in one kernel: an optimizer with fused=True (foreach=True at least); or train fewer of them (LoRA).'
         when regexp_matches(any_value(name.text), '^triton_(poi|red|per)_') then
-            'The compiler has fused it already (torch.compile): move fewer bytes (16 bits, fewer elements), or let it try more ways '
+            'The compiler has fused it already (torch.compile): move fewer bytes (16 bits, fewer elements), or let it try more variants '
             || '(mode="max-autotune").'
         when regexp_matches(any_value(name.text), '_fusion(_\d+)?$') then
             'The compiler (XLA) has fused it already: move fewer bytes (16 bits, fewer elements).'
         when not has_torch(kernel.source_id) then
             if(any_value(counter.limited_by) is null,
-                'What limits it, memory, arithmetic or too few threads at once, is what Nsight Compute (ncu) says; make one kernel of '
-                || 'it and its neighbours, and move fewer bytes.',
-                'Make one kernel of it and its neighbours, and move fewer bytes.')
-        else 'Make one kernel of it and its neighbours (torch.compile, XLA, a fused implementation); move fewer bytes.'
+                'Nsight Compute (ncu) says what limits it: memory, arithmetic or too few threads at once; fuse it with '
+                || 'its neighbors, and move fewer bytes.',
+                'Fuse it with its neighbors, and move fewer bytes.')
+        else 'Fuse it with its neighbors (torch.compile, XLA, a fused implementation); move fewer bytes.'
     -- which is no help where counters say that memory is not the limit
     end, if(coalesce(any_value(counter.limited_by), 'memory') = 'memory', '^$', '(;|,| and) (and )?move fewer bytes\.$'), '.') as advice
 from named as kernel

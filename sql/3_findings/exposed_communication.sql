@@ -1,8 +1,8 @@
 -- A row is one range whose communication runs while the GPU, or without one the CPU, computes nothing.
 --
--- Overlap it with computing (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (LoRA's gradients alone, bfloat16), or find the late rank: straggler, of all ranks' traces.
+-- Overlap it with compute (DDP's buckets, FSDP's prefetching, gradient accumulation with no_sync), send less (only LoRA's gradients, bfloat16), or find the late rank: view straggler, with all ranks' traces.
 --
--- Without torch: Overlap it with computing, send less (16 bits, what changed alone), or find the late rank: straggler, of all ranks' traces.
+-- Without torch: Overlap it with compute, send less (16 bits, only what changed), or find the late rank: view straggler, with all ranks' traces.
 --
 -- Only with: select 1 from _exposed_place where activity = 'communication'
 -- union all select 1 from _cpu_activity where activity = 'communication'
@@ -55,8 +55,8 @@ late as (
 piped as (
     select
         source_id,
-        'Stages wait for each other (pipeline_bubble): more micro-batches, stages that compute equally long, a schedule with '
-        || 'less bubble (1F1B, interleaved, zero bubble), sends that overlap.' as advice
+        'Stages wait for each other (pipeline_bubble): more micro-batches, balanced stages, a schedule with '
+        || 'smaller bubbles (1F1B, interleaved, zero bubble), sends that overlap.' as advice
     from collective
     where operation is not null
     group by source_id
@@ -64,7 +64,7 @@ piped as (
     union all
     select
         source_id,
-        'Stages wait for each other (pipeline_bubble): stages that compute equally long (--balance of lorabench collect), more '
+        'Stages wait for each other (pipeline_bubble): balanced stages (--balance of lorabench collect), more '
         || 'adapters or micro-batches, sends that overlap.' as advice
     from _pipeline_run
     where source_id not in (select source_id from collective where operation in ('send', 'recv'))
@@ -100,7 +100,7 @@ select
     case
         when data_parallel_advice(source_id) is not null then data_parallel_advice(source_id)
         when source.world_size = 1
-            then 'One rank alone has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
+            then 'A single rank has nobody to talk to: leave out what would communicate (DDP, FSDP, tensor parallelism) where '
                 || 'there is one GPU.'
         when contains(largest, 'SendRecv') and not regexp_matches(coalesce(place, ''), '(?i)all_?to_?all') and piped.advice is not null
             then piped.advice
@@ -110,13 +110,13 @@ select
                 coalesce(place, ''), '(?i)(^|[/:_ ])i?(send|recv)|p2p|all_?(gather|reduce)|reduce_?scatter|broadcast'
             )
             then if(place is null, 'All-to-all, or sends between stages (no range says which)', 'All-to-all')
-            || ': exchange while something else computes (the next batch''s lookups, experts'' shared part, other '
-            || 'heads), balance what ranks send (embeddings'' shards, experts'' capacity), send fewer bits, or find the late '
-            || 'rank: straggler, of all ranks'' traces.'
+            || ': exchange while something else computes (the next batch''s lookups, shared experts, other '
+            || 'heads), balance what ranks send (embedding shards, expert capacity), send fewer bits, or find the late '
+            || 'rank: view straggler, with all ranks'' traces.'
         -- torch's names would show one
         when has_torch(source_id) and source_id not in (from learning)
-            then 'Without a backward: let fewer GPUs hold one model (less tensor parallelism, more replicas), send less (8 bits, '
-            || 'all-reduce fused with the norm after it), batch more, or find the late rank: straggler, of all '
+            then 'Without a backward: spread a model over fewer GPUs (less tensor parallelism, more replicas), send less (8 bits, '
+            || 'all-reduce fused with the norm after it), batch more, or find the late rank: view straggler, with all '
             || 'ranks'' traces.'
     end as advice
 from found

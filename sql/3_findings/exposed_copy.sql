@@ -1,8 +1,8 @@
 -- A row is one range whose copies or memsets run while the GPU does nothing else.
 --
--- Copy ahead on a stream of its own from pinned memory (non_blocking=True), keep tensors on the device, or copy less: token ids instead of embeddings, bfloat16 instead of float32.
+-- Copy ahead on a separate stream from pinned memory (non_blocking=True), keep tensors on the device, or copy less: token ids instead of embeddings, bfloat16 instead of float32.
 --
--- Without torch: Copy ahead on a stream of its own from pinned memory (cudaMemcpyAsync), keep data on the device, or copy less: indices instead of what they look up, 16 bits instead of 32.
+-- Without torch: Copy ahead on a separate stream from pinned memory (cudaMemcpyAsync), keep data on the device, or copy less: indices instead of what they look up, 16 bits instead of 32.
 --
 -- Only with: from _exposed_place where activity = 'memory'
 with
@@ -52,23 +52,23 @@ select
     case
         when source_id in (from offloading) and contains(largest, 'HtoD')
             and regexp_matches(place, 'FSDP::(pre|post)_|fsdp|^\(launch not recorded\)$') then
-            'FSDP keeps its shards in the CPU''s memory (CPUOffload) and copies them in each pass: without that nothing is copied. '
-            || 'If they do not fit: more GPUs, a base of 8 or 4 bits, larger batches, more of them between two optimizer steps.'
+            'FSDP keeps its shards in host memory (CPUOffload) and copies them in each pass: without offload nothing is copied. '
+            || 'If they do not fit: more GPUs, a base in 8 or 4 bits, larger batches, more of them between two optimizer steps.'
         when slow.source_id is not null and 2 * pageable_frac > 1 and regexp_matches(largest, 'HtoD|DtoH') then
             if(has_torch(source_id),
-                'Pin the host''s memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '
+                'Pin host memory (DataLoader(pin_memory=True), tensor.pin_memory(), cudaMallocHost): the driver copies '
                 || 'pageable memory twice. Then copy beside other work (non_blocking=True).',
-                'Pin the host''s memory (cudaMallocHost): the driver copies pageable memory twice. Then copy beside other '
+                'Pin host memory (cudaMallocHost): the driver copies pageable memory twice. Then copy beside other '
                 || 'work (cudaMemcpyAsync).')
         when source_id in (from ahead) and regexp_matches(largest, 'HtoD|DtoH') then
-            'These copies are asynchronous, from pinned memory and on streams beside the work already. What could run beside them '
+            'These copies are asynchronous, from pinned memory and on separate streams already. What could run beside them '
             || 'is launched too late, or waits for them: launch the work on one part before the next is copied, or copy less.'
         when starts_with(largest, 'memset') then
-            'Set less memory to zero: '
+            'Zero less memory: '
             || if(has_torch(source_id),
                 if(has_optimizer(source_id), 'zero_grad(set_to_none=True), ', '') || 'torch.empty where all of it is written.',
-                'none that is written whole before it is read.')
-            || ' What a library sets to zero inside its call stays.'
+                'none that is fully overwritten before it is read.')
+            || ' What a library zeroes inside its call stays.'
         when starts_with(largest, 'page copy') then
             'Pages move when they are touched: prefetch them beside other work (cudaMemPrefetchAsync), or keep what the GPU '
             || 'needs out of managed memory' || if(has_torch(source_id), ' (paged optimizers use it).', '.')
@@ -77,16 +77,16 @@ select
                 'Copy less on the device: views instead of clone(), contiguous() and cat(), tensors made where they are used.',
                 'Copy less on the device: hand over buffers instead of copies of them, write results where they are used.'))
         when starts_with(largest, 'copy PtoP') then
-            coalesce(data_parallel_advice(source_id), 'GPUs hand data to each other here: send it beside other work (on a stream of its own, '
-                || 'as soon as it is there), in fewer bits, or less of it: keep on one GPU what exchanges most.')
+            coalesce(data_parallel_advice(source_id), 'GPUs hand data to each other here: send it beside other work (on a separate stream, '
+                || 'as soon as it is ready), in fewer bits, or less of it: keep on one GPU what exchanges most.')
         when starts_with(largest, 'copy DtoH') then
-            'Read back less, and later: on a stream of its own into pinned memory ('
+            'Read back less, and later: on a separate stream into pinned memory ('
             || if(has_torch(source_id), 'non_blocking=True', 'cudaMemcpyAsync')
             || case
                 when source_id not in (from coming_back) then '), every N steps, written to disk by another thread.'
                 when has_torch(source_id)
                     then '). About as much comes back: if the CPU computes on it (an optimizer or weights offloaded to it), send '
-                        || '16 bits, send more rarely (gradient accumulation), or keep more on the GPU (8-bit states, more GPUs).'
+                        || '16 bits, send less often (gradient accumulation), or keep more on the GPU (8-bit states, more GPUs).'
                 else '). About as much comes back: if the CPU computes on it, send fewer bits, or keep more of it on the GPU.'
             end
     end as advice

@@ -16,7 +16,7 @@ select
     if(
         contains(place, 'DALI'),
         'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
-        || '(device="mixed"), input on a disk of the node.',
+        || '(device="mixed"), input on a local disk.',
         null
     ) as advice
 from _blamed_place

@@ -40,7 +40,7 @@ select
             'Copy less within the device: each of many small copies is a launch. Write results where they are needed (views, '
             || 'out=, operators in place), or let torch.compile fuse copies (clone, contiguous) with what reads them.'
         when far.copy_frac > 0.5 then
-            'Move small copies together: one of a packed buffer in place of many, or keep on the device what does not change, and '
+            'Merge small copies: one of a packed buffer in place of many, or keep on the device what does not change, and '
             || 'fill it there.'
         when regexp_matches(late.place, '(^|/)(nccl:_?|NCCL:nccl|c10d::_?)(all_?reduce|reduce_?scatter|all_?gather)') and late.occurrence_cnt > 1 then
             'Send more at once: one call for a bucket of tensors in place of one for each (DDP''s bucket_cap_mb; '
@@ -49,7 +49,7 @@ select
             'They are graphs already: capture more in each (several steps or layers, what is launched between them), so that fewer '
             || 'and larger ones are launched; and let the CPU do less between them.'
         when late.place like '%zero_grad%' then
-            'Let gradients be none instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
+            'Set gradients to None instead of zero: optimizer.zero_grad(set_to_none=True) launches nothing. '
             || 'Elsewhere launch fewer and larger kernels: torch.compile, CUDA graphs, foreach operators.'
         when regexp_matches(late.place, 'CompiledFxGraph|Torch-Compiled Region') then
             'It is compiled: let CUDA graphs launch it, torch.compile(mode="reduce-overhead"), with shapes that do not change. '

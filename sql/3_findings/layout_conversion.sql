@@ -1,8 +1,8 @@
 -- A row is one range whose tensors are converted between the layouts NCHW and NHWC.
 --
--- Keep one layout: model.to(memory_format=torch.channels_last) and inputs in channels_last as well, in 16 bits. A conversion stays where an operator in between knows only the other layout.
+-- Keep one layout: model.to(memory_format=torch.channels_last) and inputs in channels_last as well, in 16 bits. A conversion remains where an operator in between supports only the other layout.
 --
--- Without torch: Keep one layout: channels last (NHWC) for data and weights, in 16 bits. A conversion stays where an operation in between knows only the other layout.
+-- Without torch: Keep one layout: channels last (NHWC) for data and weights, in 16 bits. A conversion remains where an operation in between supports only the other layout.
 --
 -- Only with: from _blamed_kernel where rule = 'layout_conversion'
 select

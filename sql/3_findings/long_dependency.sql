@@ -1,6 +1,6 @@
 -- A row is one range whose work was launched and then waited for longer than the threshold long_gap_ns while the GPU was idle.
 --
--- The launch was over for most of the gap: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
+-- The launch had returned before most of the gap: the work waited for an event of another stream, a copy, another rank, or the driver. Look at what ended just before it, on other streams and on other ranks.
 --
 -- Only with: from _long_gap_place where rule = 'long_dependency'
 with
@@ -18,21 +18,21 @@ select
     long.saving_ns,
     long.occurrence_cnt,
     long.evidence
-    || if(far.hosted_frac > 0.5, format('; {:.0f}% of it after a function of the CPU in the stream', 100 * far.hosted_frac), '')
+    || if(far.hosted_frac > 0.5, format('; {:.0f}% of it after a host function in the stream', 100 * far.hosted_frac), '')
         as evidence,
     case
         when far.hosted_frac > 0.5
-            then 'Work after a function of the CPU that stands in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
-                || 'that has run: keep it short, put it into a stream of its own, or leave its work to a thread that waits for an '
+            then 'Work behind a host function in its stream (cudaLaunchHostFunc, cudaStreamAddCallback) waits until '
+                || 'that has run: keep it short, put it into a separate stream, or leave its work to a thread that waits for an '
                 || 'event.'
         when long.is_launching or long.is_lacking then long.what_to_do
         when alone.source_id is not null and starts_with(system_of(long.source_id), 'Windows')
-            then 'Launch fewer and larger kernels (CUDA graphs), or compare with Linux: the launch was over for most of the gap, and '
-                || 'nothing recorded works that it could wait for, so the driver held it back, as Windows submits launches in batches. '
+            then 'Launch fewer and larger kernels (CUDA graphs), or compare with Linux: the launch had returned before most of the gap, and '
+                || 'nothing recorded was running that it could wait for, so the driver held it back: Windows submits launches in batches. '
                 || 'Another process that uses the device (nvidia-smi shows it) would do so, too.'
         when alone.source_id is not null
-            then 'Record alone if another process uses the device (nvidia-smi shows it): the launch was over for most of the gap, and '
-                || 'nothing recorded works that it could wait for, so the driver held it back.'
+            then 'Record alone if another process uses the device (see nvidia-smi): the launch had returned before most of the gap, and '
+                || 'nothing recorded was running that it could wait for, so the driver held it back.'
                 || if(system_of(long.source_id) is null,
                     ' Windows submits launches in batches: launch fewer and larger kernels there (CUDA graphs), or compare with Linux.',
                     '')

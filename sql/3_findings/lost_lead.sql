@@ -17,8 +17,8 @@ select
     case
         when is_copying
             then 'Copy from and to pinned memory and without waiting: ' || if(
-                has_torch(source_id), 'DataLoader(pin_memory=True) and non_blocking=True; of results .item(), .cpu() a step later.',
-                'cudaMemcpyAsync with memory of cudaHostAlloc; look at results a step later.')
+                has_torch(source_id), 'DataLoader(pin_memory=True) and non_blocking=True; read results (.item(), .cpu()) a step later.',
+                'cudaMemcpyAsync with memory from cudaHostAlloc; read results a step later.')
         when wait_kind = 'device'
             then format('Leave it out, or do it every N steps: {}, a timer around a part of a step, or the end of a profile.',
                 if(has_torch(source_id), 'torch.cuda.synchronize()', 'a synchronize() of the code'))

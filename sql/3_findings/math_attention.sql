@@ -1,6 +1,6 @@
 -- A row is one range whose attention is computed step by step (PyTorch's math implementation) instead of by one kernel.
 --
--- Find out why no fused kernel was taken: with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) PyTorch warns of the reason. Usual ones: float32 (use bfloat16), a mask (pass is_causal=True), a head width over 256, lengths of nested tensors. The products of matrices remain and are not counted here.
+-- Find out why no fused kernel was chosen: with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) PyTorch warns of the reason. Usual ones: float32 (use bfloat16), a mask (pass is_causal=True), a head dimension over 256, lengths of nested tensors. The matmuls remain and are not counted here.
 --
 -- Only with: from _blamed_kernel where rule = 'math_attention'
 select

@@ -30,7 +30,7 @@ select
     format('{:.0f} % of {:,} tokens a step are padding', 100 * padded.padding_frac, padded.token_cnt)
     || if(
         padded.longest_frac < 0.9 * padded.padding_frac,
-        format('; {:.0f} % would be if each batch was padded to its longest', 100 * padded.longest_frac),
+        format('; it would be {:.0f} % if each batch were padded to its longest', 100 * padded.longest_frac),
         ''
     ) as evidence,
     -- almost nothing is left to gain by what the first sentence says

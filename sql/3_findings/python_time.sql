@@ -1,8 +1,8 @@
 -- A row is a place within the steps of an input without GPU work where no operator runs for long.
 --
--- Look at your own Python there: logging, metrics, saving, checks, something that is waited for. Ranges (lorabench.span) or Python's stacks (collect --with-stack) name it.
+-- Look at your own Python there: logging, metrics, saving, checks, waiting for something. Ranges (lorabench.span) or Python's stacks (collect --with-stack) name it.
 --
--- Without torch: Look at what the program does there: logging, saving, something that is waited for.
+-- Without torch: Look at what the program does there: logging, saving, waiting for something.
 --
 -- Only with: from _cpu_gap_place where rule = 'python_time'
 select

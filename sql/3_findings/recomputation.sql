@@ -1,8 +1,8 @@
--- A row is where kernels run again that the forward has run before, as the backward needs what gradient checkpointing did not keep.
+-- A row is a place where kernels of the forward run again, as the backward needs what gradient checkpointing did not keep.
 --
--- Where memory suffices leave gradient checkpointing out, for as many layers as fit, or keep what is expensive to compute (selective checkpointing of torch.utils.checkpoint: products of matrices and attention). Less to keep: smaller batches and more gradient accumulation, attention that keeps no scores, a loss in chunks.
+-- Where memory suffices, turn gradient checkpointing off for as many layers as fit, or keep what is expensive to compute (selective checkpointing of torch.utils.checkpoint: matmuls and attention). To keep less: smaller batches and more gradient accumulation, attention that keeps no scores, a loss in chunks.
 --
--- Without torch: Where memory suffices keep what the forward computes, for as many layers as fit, or what is expensive to compute (products of matrices, attention). Less to keep: smaller batches, attention that keeps no scores.
+-- Without torch: Where memory suffices, keep what the forward computes, for as many layers as fit, or what is expensive to compute (matmuls, attention). To keep less: smaller batches, attention that keeps no scores.
 --
 -- Only with: from _blamed_kernel where rule = 'recomputation'
 with

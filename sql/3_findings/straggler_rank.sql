@@ -1,6 +1,6 @@
 -- A row is a rank that others waited for, in the steps in which it was a straggler, with what it spent more on.
 --
--- Of compute: uneven batches or lengths on this rank, or a slower GPU. Of idle: its CPU is late, in the range that is named (the data, a file system, a busy host). Of copies or exposed communication: its links. Compare it with another rank: lorabench compare.
+-- If compute: uneven batches or lengths on this rank, or a slower GPU. If idle: its CPU is late, in the range named (the data, a file system, a busy host). If copies or exposed communication: its links. Compare it with another rank: lorabench compare.
 --
 -- Only with: from _several_ranks
 
@@ -84,12 +84,12 @@ select
                 any_value(stage.stage_cnt) > 1,
                 'Its stage has more to compute: give it fewer layers (other split points, --balance of lorabench collect); if stages are '
                 || 'even, ',
-                'Give each rank as many tokens (batches by length, packing), which saves this; if they are even, '
+                'Give each rank equally many tokens (batches by length, packing), which saves this; if they are even, '
             )
             || if(
                 any_value(with_gpu.source_id) is null,
-                'its cores are slower or shared: look at what else runs on them, at threads (OMP_NUM_THREADS) and bind it (numactl).',
-                'its GPU is slower, and to repair it saves more: look at clocks, heat and other programs (nvidia-smi -q -d PERFORMANCE).'
+                'its cores are slower or shared: look at what else runs on them, at threads (OMP_NUM_THREADS), and bind it (numactl).',
+                'its GPU is slower, and fixing that saves more: look at clocks, heat and other programs (nvidia-smi -q -d PERFORMANCE).'
             )
         when any_value(why.cause) = 'idle: late_input'
             then 'Its data comes later than the others'': look at its shard (long samples, another disk), at its loader''s workers '

@@ -1,8 +1,8 @@
--- A row is one range with kernels so short that the device's own distance between them is much of their time.
+-- A row is one range with kernels so short that the device's own gap between them is a large part of their time.
 --
--- Fewer and larger kernels: an optimizer with fused=True (foreach=True at least), torch.compile, several adapters or micro batches in one pass. CUDA graphs launch them sooner and leave the distance.
+-- Fewer and larger kernels: an optimizer with fused=True (foreach=True at least), torch.compile, several adapters or micro batches in one pass. CUDA graphs launch them sooner, but the gaps remain.
 --
--- Without torch: Fewer and larger kernels: fuse them, or compute several batches at once. CUDA graphs launch them sooner and leave the distance.
+-- Without torch: Fewer and larger kernels: fuse them, or compute several batches at once. CUDA graphs launch them sooner, but the gaps remain.
 --
 -- Only with: from _judged_gap where cause = 'kernel_wait' and rule is null
 select
@@ -13,8 +13,8 @@ select
     format('{:,} kernels of {} on average, {} apart', count(*), said_ns(avg(gap.ended_by_ns)), said_ns(avg(gap.idle_ns))) as evidence,
     if(
         has_torch(gap.source_id) and not has_optimizer(gap.source_id),
-        'Fewer and larger kernels: torch.compile, larger batches, several adapters in one pass. CUDA graphs launch them sooner and '
-        || 'leave the distance.',
+        'Fewer and larger kernels: torch.compile, larger batches, several adapters in one pass. CUDA graphs launch them sooner, but '
+        || 'the gaps remain.',
         null
     ) as advice
 from _judged_gap as gap

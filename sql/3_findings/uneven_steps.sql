@@ -1,6 +1,6 @@
 -- A row is an input of five steps or more that a range or an optimizer shows, some slower than the median by more than uneven_step_frac, together by notable_frac of the time.
 --
--- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, lengths that differ, recompilation.
+-- Look at the phases of the slow steps in step_summary: data loading, checkpoints and evaluation, garbage collection, varying lengths, recompilation.
 --
 -- Only with: select source_id from step_summary group by source_id having count(*) >= 5
 -- and max(length_ns) > min(length_ns) * (1 + (select value from threshold where name = 'uneven_step_frac'))

@@ -1,6 +1,6 @@
 -- A row is one range in which the GPU is idle until pages of managed memory move.
 --
--- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. Paged optimizers of bitsandbytes do this when memory is short: a smaller batch, or gradient checkpointing.
+-- Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them. bitsandbytes' paged optimizers do this when memory is short: use a smaller batch, or gradient checkpointing.
 --
 -- Without torch: Prefetch pages (cudaMemPrefetchAsync), or copy explicitly: they move when the CPU or the GPU touches them.
 --
@@ -28,7 +28,7 @@ select
         if(moved.is_to_cpu, ', mostly to the CPU', '')) as evidence,
     if(
         moved.is_to_cpu and not has_torch(long.source_id),
-        'The CPU touches pages that lie on the GPU, and each is fetched when it does: fill buffers before they are prefetched to '
+        'The CPU touches pages that are on the GPU, and each is fetched on touch: fill buffers before they are prefetched to '
         || 'the GPU, prefetch back what the CPU reads (cudaMemPrefetchAsync to cudaCpuDeviceId), or copy explicitly.',
         null
     ) as advice

@@ -12,7 +12,7 @@ with
 recorder as (
     select
         source_id,
-        if(kind_called(kind) = 'torch.profiler', 'Record every node: a newer driver and CUPTI, or one run without graphs; nsys has them with '
+        if(kind_called(kind) = 'torch.profiler', 'Record every node: a newer driver and CUPTI, or one run without graphs; nsys records them with '
             || '--cuda-graph-trace=node. Until then it is not known what of this time is idle, or which kernel takes it.', null) as advice
     from source
 )

@@ -1,6 +1,6 @@
 -- A row is an input in which the CPU waits for a GPU that seems to be idle.
 --
--- What it waits for was launched before the recording began, or by another process on this GPU: begin to record between two synchronizations, record all processes. Until then it is not known what of this time is idle.
+-- What it waits for was launched before the recording began, or by another process on this GPU: start recording between two synchronizations, record all processes. Until then it is not known what of this time is idle.
 --
 -- Only with: from _judged_gap where rule = 'unrecorded_work'
 with
@@ -24,8 +24,8 @@ select
         if(count(*) = 1, '', ' together'), arg_max(name.text, gap.idle_ns)) as evidence,
     if(
         gap.source_id in (from hollow),
-        'Kernels of CUDA graphs are missing in this file, and most likely it waits for these: record every node (see unrecorded '
-        || 'graph). Else it waits for what was launched before the recording began, or by another process on this GPU.',
+        'Kernels of CUDA graphs are missing from this file, and most likely it waits for these: record every node (see unrecorded '
+        || 'graph). Otherwise it waits for what was launched before the recording began, or by another process on this GPU.',
         null
     ) as advice
 from _judged_gap as gap

@@ -14,13 +14,14 @@ select
     as evidence,
     case
         when 2 * cast_bytes > cost_bytes
-            then 'Autocast copies what is not in 16 bits yet, weights above all, and the backward keeps it: load the weights in '
-                || 'bfloat16 (a frozen base always). Then checkpointing.'
+            then 'Autocast copies what is not in 16 bits yet, weights above all, and the copies are kept for the backward: load '
+                || 'the weights in bfloat16 (a frozen base always). Then checkpointing.'
         when 2 * loss_bytes > cost_bytes
-            then format('{:,.0f} MiB of it are logits and what the loss keeps of them, which nothing recomputes: compute the loss in chunks, '
-                || 'or with a fused linear cross-entropy (Liger), which keeps none; or fewer tokens at once.', loss_bytes / 1048576)
+            then format('{:,.0f} MiB of it are logits and what the loss keeps of them, which checkpointing does not save: compute the '
+                || 'loss in chunks, or with a fused linear cross-entropy (Liger), which keeps none; or fewer tokens at once.',
+                loss_bytes / 1048576)
         when contains(largest_path, '/recompute') or is_recomputed
-            then 'They are recomputed already: at the peak one piece keeps its own. Shorten or shrink the micro batch and accumulate '
+            then 'They are recomputed already: at the peak one piece holds its own. Shorten or shrink the micro batch and accumulate '
                 || 'gradients, recompute smaller pieces, or use an attention that does not keep its scores (flash, SDPA).'
     end as advice
 from _memory_kept as held

@@ -1,6 +1,6 @@
--- A row is one device of which, at its peak, more than the threshold memory_share_frac was there before the recording, and what for is not known.
+-- A row is one device of whose peak more than the threshold memory_share_frac was there before the recording, for an unknown purpose.
 --
--- Mostly weights, and the optimizer's states where it has stepped: a frozen base in 8 or 4 bits (QLoRA), an 8-bit or paged optimizer. To know which: begin to record before the model is made (torch.cuda.memory._record_memory_history()).
+-- Mostly weights, and optimizer states once it has stepped: use a frozen base in 8 or 4 bits (QLoRA), an 8-bit or paged optimizer. To know which: start recording before the model is made (torch.cuda.memory._record_memory_history()).
 
 with
 resident as (
@@ -62,15 +62,15 @@ select
     end as evidence,
     case
         when is_quantised
-            then 'The base is quantized already. What is not are its embeddings and head, often the most of all where '
-                || 'prepare_model_for_kbit_training has made 32 bits of them: cast them back to 16. States of the optimizer '
-                || 'may be there, too: an 8-bit or paged one.'
+            then 'The base is quantized already, but not its embeddings and head, often the largest part where '
+                || 'prepare_model_for_kbit_training has cast them to 32 bits: cast them back to 16. Optimizer states '
+                || 'may be there, too: use an 8-bit or paged one.'
         when equals_gradients or is_half_the_states
-            then 'Weights, all of which are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
+            then 'Weights, all of which are trained: train only a few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA), or spread them '
                 || 'over ranks (FSDP).'
-        when 2 * told_bytes > before_bytes then 'Look at who keeps it there, and whether the rest of the run needs it.'
+        when 2 * told_bytes > before_bytes then 'Look at what keeps it there, and whether the rest of the run needs it.'
         when is_told and gradient_bytes is null and state_bytes is null and not keeps_for_backward and source_id not in (select source_id from _memory_learning)
-            then 'Mostly weights, and nothing learns in this recording: load them in 16 bits, or quantized to 8 or 4.'
+            then 'Mostly weights, and nothing is trained in this recording: load them in 16 bits, or quantized to 8 or 4.'
     end as advice
 from held
 left join phase using (source_id)

@@ -1,6 +1,6 @@
 -- A row is one device at whose peak what a forward leaves behind, and no backward needs, is more than the threshold memory_share_frac.
 --
--- If nothing is to learn, run it under torch.inference_mode(): then only what the program itself holds stays. Let go of that, or move it to the CPU (lists of outputs, caches, what hooks keep). If it trains, record until after a backward.
+-- If nothing is to be trained, run it under torch.inference_mode(): then only what the program itself holds stays. Release that, or move it to the CPU (lists of outputs, caches, what hooks keep). If it trains, record until after a backward.
 
 select
     held.source_id,
@@ -9,7 +9,7 @@ select
     format(
         '{:,.0f} MiB that a forward made are kept{}; {}the largest: {}',
         cost_bytes / 1048576,
-        if(learning.source_id is null, ', and nothing learns in this recording', ' for longer than a backward needs them'),
+        if(learning.source_id is null, ', and nothing is trained in this recording', ' for longer than a backward needs them'),
         case
             when 10 * cast_bytes > cost_bytes then format('{:,.0f} of it are copies by autocast; ', cast_bytes / 1048576)
             when 2 * cache_bytes > cost_bytes then format('{:,.0f} of it are a cache of keys and values; ', cache_bytes / 1048576)
@@ -23,7 +23,7 @@ select
                 || 'weights in bfloat16.'
         when 2 * cache_bytes > cost_bytes
             then 'A cache of keys and values grows with the batch and the length of the context: smaller batches, a shorter or '
-                || 'sliding window, pages in place of the longest length (PagedAttention), '
+                || 'sliding window, pages instead of the maximum length (PagedAttention), '
                 || if(is_quantised, '', 'keys and values in 8 or 4 bits, ')
                 || 'or a cache on the CPU (OffloadedCache).'
         when learning.source_id is not null

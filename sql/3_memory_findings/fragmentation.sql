@@ -1,6 +1,6 @@
 -- A row is a device of which, when most was held and in use, more than the threshold fragmentation_frac was not used.
 --
--- Let segments grow instead of being cut (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), keep shapes equal from step to step (pad to few lengths), and do not call empty_cache() in the loop.
+-- Let segments grow instead of being split up (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), keep shapes the same from step to step (pad to a few lengths), and do not call empty_cache() in the loop.
 
 with
 -- pieces of which nothing is used hold no fragments: a cache, which goes to what asks next, or back to the device
@@ -33,7 +33,7 @@ select
     || if(whole_bytes > 0, format(', besides {:,.0f} in whole segments (a cache)', whole_bytes / 1048576), '') as evidence,
     if(
         source_id in (from _expandable),
-        'Segments grow already (expandable_segments): keep shapes equal from step to step (pad to few lengths), and do not call '
+        'Segments grow already (expandable_segments): keep shapes the same from step to step (pad to a few lengths), and do not call '
         || 'empty_cache() in the loop.',
         null
     ) as advice

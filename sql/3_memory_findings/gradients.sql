@@ -1,6 +1,6 @@
 -- A row is one device at whose peak gradients are more than the threshold memory_share_frac.
 --
--- Train fewer weights (LoRA), let each gradient go as soon as it is used (an optimizer step in the backward), set them to None instead of zero, or spread them over ranks (ZeRO, FSDP).
+-- Train fewer weights (LoRA), free each gradient as soon as it is used (an optimizer step in the backward), set them to None instead of zero, or spread them over ranks (ZeRO, FSDP).
 
 select
     source_id,

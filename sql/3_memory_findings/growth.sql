@@ -1,6 +1,6 @@
 -- A row is one device on which what is live grows from step to step.
 --
--- Find what keeps it: a list of losses or outputs (keep loss.item(), or a detached copy on the CPU). Else a hook or cache that is never emptied, a graph that outlives its step (retain_graph=True, create_graph=True), or a cycle of references (gc.collect()).
+-- Find what keeps it: a list of losses or outputs (keep loss.item(), or a detached copy on the CPU). Otherwise a hook or cache that is never emptied, a graph that outlives its step (retain_graph=True, create_graph=True), or a reference cycle (gc.collect()).
 
 with
 -- a loop may have several steps (of a generator and of a discriminator), of which one leaves something behind; what the first

@@ -9,7 +9,7 @@ select
     format('{:,.0f} MiB of state at the peak', sum(live_bytes) / 1048576) as evidence,
     if(
         coalesce(bool_or(regexp_matches(coalesce(path, '') || coalesce(stack, ''), '(?i)8bit|bitsandbytes/optim')), false),
-        'It is kept in 8 bits already: train fewer weights (LoRA), take a paged optimizer, or spread the state over ranks (ZeRO, FSDP).',
+        'It is kept in 8 bits already: train fewer weights (LoRA), use a paged optimizer, or spread the state over ranks (ZeRO, FSDP).',
         null
     ) as advice
 from memory_peak

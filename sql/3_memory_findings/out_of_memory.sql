@@ -1,6 +1,6 @@
 -- A row is one allocation that failed.
 --
--- If what was held unused and what the device had left are together as much as was asked for, it is fragmentation (before it gives up, torch gives back whole segments that are unused): expandable_segments:True. Else the run needs less memory: begin with the largest category.
+-- If what was held unused plus what the device had left covers what was asked for, it is fragmentation (before it gives up, torch releases whole segments that are unused): expandable_segments:True. Otherwise the run must use less memory: start with the largest category.
 
 select
     source_id,
@@ -12,9 +12,9 @@ select
         coalesce(largest_bytes, 0) / 1048576) as evidence,
     if(
         unused_bytes > 0 and unused_bytes + coalesce(free_bytes, 0) >= requested_bytes,
-        'It was there, in pieces too small or of another pool: '
+        'It was there, in pieces too small or in another pool: '
         || if(source_id in (from _expandable), '', 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and ')
         || 'fewer different sizes.',
-        'The run needs less memory: begin with what takes most.'
+        'The run must use less memory: start with what takes most.'
     ) as advice
 from out_of_memory

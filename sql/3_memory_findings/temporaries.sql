@@ -1,4 +1,4 @@
--- A row is one device at whose peak memory that lives shortly is more than the threshold memory_share_frac.
+-- A row is one device at whose peak short-lived memory is more than the threshold memory_share_frac.
 --
 -- Look at where it is allocated: logits in 32 bits (compute the loss in chunks, or with a fused cross-entropy), dequantized weights (smaller blocks at a time), or copies between types and layouts.
 
@@ -43,7 +43,7 @@ select
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
             then case
                 when regexp_matches(place || stack, '(?i)8bit|bitsandbytes')
-                    then 'The optimizer works on as much at once as its largest weight has.'
+                    then 'The optimizer works on as much at once as its largest weight.'
                 -- of one that is not torch's nobody knows which arguments it takes
                 when regexp_matches(place, 'Optimizer\.step#') and not regexp_matches(
                     place, '#(Adam|AdamW|SGD|NAdam|RAdam|Adamax|Adagrad|Adadelta|Adafactor|ASGD|RMSprop|Rprop|Muon|LBFGS)\.step'
@@ -55,8 +55,8 @@ select
                     || if(device = 'cpu' or contains(stack, '_single_tensor'), '.', ', foreach=False one weight at a time.')
             end
         when is_attention
-            then 'If these are the scores of attention (queries by keys of each head), one that keeps them in registers needs '
-                || 'none of it: scaled_dot_product_attention, flash attention. Else compute the softmax on smaller blocks.'
+            then 'If these are attention scores (queries by keys of each head), an attention that keeps them in registers needs '
+                || 'none of it: scaled_dot_product_attention, flash attention. Otherwise compute the softmax on smaller blocks.'
         when contains(place, '(autograd engine)')
             then 'The backward makes them, as large as what the forward took in there: look for activations of this size, and '
                 || 'make those smaller (fused attention, a loss in chunks, smaller micro batches).'
@@ -64,7 +64,7 @@ select
         when source_id not in (select source_id from _memory_learning)
             then 'Look at where it is allocated: '
                 || if(device = 'cpu', '',
-                    'workspaces of libraries (CUBLAS_WORKSPACE_CONFIG makes that of matrix products smaller), ')
+                    'library workspaces (CUBLAS_WORKSPACE_CONFIG makes that of matmuls smaller), ')
                 || 'copies between types and layouts, or dequantized weights.'
     end as advice
 from placed

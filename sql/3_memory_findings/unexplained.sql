@@ -1,6 +1,6 @@
 -- A row is one device at whose peak memory allocated in the recording for an unknown purpose is more than the threshold memory_share_frac.
 --
--- Look at who keeps it there, and whether the rest of the run needs it. lorabench collect --profiler memory -- python train.py knows weights, gradients and states by name.
+-- Look at what keeps it there, and whether the rest of the run needs it. lorabench collect --profiler memory -- python train.py knows weights, gradients and states by name.
 
 with held as (
     select
@@ -20,14 +20,14 @@ select
     cost_bytes,
     case
         when largest['allocation_cnt'] is null
-            then format('{:,.0f} MiB came in the recording, which does not say from where or what for', cost_bytes / 1048576)
+            then format('{:,.0f} MiB were allocated in the recording, which does not say where or what for', cost_bytes / 1048576)
         else format('{:,.0f} MiB in {:,} allocation{} of no known phase, kept for long or never freed; most of it: {}',
             cost_bytes / 1048576, allocation_cnt, if(allocation_cnt > 1, 's', ''),
             coalesce(largest['path'], place_in_stack(largest['stack']), 'outside all ranges'))
     end as evidence,
     case
         when largest['allocation_cnt'] is null
-            then 'Record who asks for it: torch.cuda.memory._record_memory_history() and _dump_snapshot(), or lorabench collect '
+            then 'Record what allocates it: torch.cuda.memory._record_memory_history() and _dump_snapshot(), or lorabench collect '
                 || '--profiler memory -- python train.py.'
     end as advice
 from held

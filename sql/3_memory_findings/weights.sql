@@ -49,14 +49,14 @@ select
                 any_value(trained.gathered_bytes) / 1048576
             )
         when any_value(run.said['method']) = 'qlora' or any_value(run.said['quant']) <> 'none'
-            then 'The base is quantized already. What is not are its embeddings and head, often the most of all: load these in 16 bits, '
+            then 'The base is quantized already, but not its embeddings and head, often the largest part: load these in 16 bits, '
                 || 'share one base among adapters (BatchLoRA), or spread it over devices.'
         when any_value(run.said['method']) = 'full' or any_value(trained.gradient_bytes) >= 0.9 * any_value(trained.weight_bytes)
             or any_value(trained.state_bytes) >= 0.9 * any_value(trained.weight_bytes)
-            then 'All of them are trained: train few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
+            then 'All of them are trained: train only a few beside a frozen base in 16, 8 or 4 bits (LoRA, QLoRA)'
                 || if(any_value(run.said['parallel']) = 'fsdp', '.', ', or spread them over ranks (FSDP).')
         when peak.source_id not in (select source_id from _memory_learning)
-            then 'Nothing learns in this recording: load them in 16 bits, or quantized to 8 or 4, or spread them over devices.'
+            then 'Nothing is trained in this recording: load them in 16 bits, or quantized to 8 or 4, or spread them over devices.'
     end as advice
 from memory_peak as peak
 left join _run_facts as run using (source_id)

@@ -11,10 +11,10 @@
 --   rank              integer   rank of the input
 --   host              varchar   its machine, NULL if not recorded
 --   piece_id          bigint    number of the stretch, from 0
---   from_ns           bigint    begin of the stretch on the input's own clock; the first holds before it, too
---   offset_ns         bigint    what its clock is ahead of the reference's, the origins of both files included
---   error_ns          bigint    the offset is right within so much
---   drift_frac        double    how fast it has run away since the piece before: the offset's change by time; NULL for the first
+--   from_ns           bigint    start of the stretch on the input's own clock; the first also holds before it
+--   offset_ns         bigint    how far its clock is ahead of the reference's, the origins of both files included
+--   error_ns          bigint    the offset is accurate to within this much
+--   drift_frac        double    how fast it has drifted since the stretch before: the offset's change by time; NULL for the first
 --   collective_cnt    bigint    matched collectives in the stretch
 --   reference_rank    integer   rank of the reference
 --   clock_id          bigint    the clock, the same for inputs that share one

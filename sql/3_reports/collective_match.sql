@@ -20,12 +20,12 @@
 --   matched_by          varchar   'comms_id', 'seq' or 'place', NULL where there was nothing to match with
 --   reason              varchar   why the row is unmatched, NULL for a matched collective
 --   skew_ns             bigint    from the first arrival to the last; NULL within the clocks' error
---   last_rank           integer   the last to arrive; NULL where skew_ns is, and where several can have been it
+--   last_rank           integer   the last to arrive; NULL where skew_ns is, and where several may have been it
 --   transfer_ns         bigint    from the last arrival to the first end; NULL where it would not be positive or is within the clocks' error
 --   algbw_bytes_s       double    bytes / transfer_ns, per second
 --   busbw_bytes_s       double    algbw_bytes_s times the factor of nccl-tests
 --   work_ns             bigint    time of its kernels, mean of the ranks, waiting included; NULL without kernels
---   error_ns            bigint    skew_ns is right within so much; where it is NULL the most that it can be
+--   error_ns            bigint    skew_ns is accurate to within this much; where it is NULL, the most it can be
 --   match_id            bigint    key of the matched collective, NULL for an unmatched row
 --   collective_id       bigint    key of its (first) row of the table collective
 --   source_id           integer   input of an unmatched row, NULL for a matched collective, see trace_info

@@ -12,11 +12,11 @@
 --   rank              integer   rank of the input
 --   host              varchar   its machine, NULL if not recorded
 --   arrival_ns        bigint    when it arrived, on the reference's clock; NULL where its clock is not known
---   late_ns           bigint    behind the median of the ranks, below 0 before it; NULL within the clocks' error
+--   late_ns           bigint    behind the median of the ranks, negative if ahead of it; NULL within the clocks' error
 --   wait_ns           bigint    until the last one arrived; NULL within the clocks' error
---   is_last           boolean   true for the last one; NULL for ranks that can have been it where that is not certain, and where skew_ns is
+--   is_last           boolean   true for the last one; NULL for ranks that may have been it where that is uncertain, and where skew_ns is
 --   skew_ns           bigint    from the first arrival to the last; NULL within the clocks' error
---   error_ns          bigint    skew_ns, late_ns and wait_ns are right within so much; where skew_ns is NULL the most that it can be
+--   error_ns          bigint    skew_ns, late_ns and wait_ns are accurate to within this much; where skew_ns is NULL, the most it can be
 --   match_id          bigint    key of the collective, see collective_match
 --   collective_id     bigint    key of the row of the table collective
 --   source_id         integer   the input, see trace_info

@@ -14,7 +14,7 @@
 --   group_description   varchar   what the group is for, NULL if not recorded
 --   member_cnt          bigint    ranks of the group, NULL for unmatched rows
 --   dtype               varchar   type of the elements, NULL if not recorded
---   least_bytes         bigint    the power of two that the sizes begin with; 0 for none, NULL if not recorded
+--   least_bytes         bigint    the power of two at which the sizes begin; 0 for none, NULL if not recorded
 --   collective_cnt      bigint    matched collectives
 --   unmatched_cnt       bigint    rows of single ranks that belong to none
 --   reason              varchar   why, the most frequent reason; NULL without unmatched rows
@@ -23,7 +23,7 @@
 --   wait_ns             bigint    summed time that ranks waited for the last one, where it is known; NULL where it is not known
 --   known_skew_cnt      bigint    collectives whose skew_ns is known: larger than the clocks' error
 --   median_skew_ns      double    median skew; NULL within the clocks' error
---   skew_error_ns       double    median_skew_ns is right within so much; where it is NULL the most that it can be
+--   skew_error_ns       double    median_skew_ns is accurate to within this much; where it is NULL, the most it can be
 --   median_transfer_ns  double    median transfer, NULL if not known
 --   algbw_bytes_s       double    bytes / transfer of those whose transfer is known
 --   busbw_bytes_s       double    algbw_bytes_s times the factor of nccl-tests

@@ -1,4 +1,4 @@
--- A row is what one step's length hung on: a kernel, a launch, a wait, or the CPU inside one range.
+-- A row is something that one step's length depended on: a kernel, a launch, a wait, or the CPU inside one range.
 --
 -- From the end of the trace back, each time to what was waited for: a GPU operation to the one before it on its stream
 -- when it was queued after it, to another on its device when it began long after its launch, else to its launching

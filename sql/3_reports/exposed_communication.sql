@@ -1,4 +1,4 @@
--- A row is what one process group makes a device wait: communication beside which nothing computes.
+-- A row is how long one process group makes a device wait: communication during which nothing computes.
 --
 -- Each instant with communication and without compute is shared equally by the groups that communicate then, so the rows
 -- of a device add up to its exposed_communication_ns in gpu_timeline_summary, of an input without GPU work to that in

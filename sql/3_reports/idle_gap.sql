@@ -19,7 +19,7 @@
 --   cause          varchar   'host', 'dependency' or 'kernel_wait'
 --   ended_by       varchar   the kernel, copy or memset that ended the gap
 --   api_name       varchar   the call that launched it, NULL if not recorded
---   launch_start_ns bigint   begin of that call
+--   launch_start_ns bigint   start of that call
 --   waited_in      varchar   the call in which the CPU waited for the GPU until the gap had begun (sync_summary), or, where
 --         work that is not recorded fills it, in the gap; NULL without
 --   stream_id      bigint    its stream

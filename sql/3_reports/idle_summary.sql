@@ -8,7 +8,7 @@
 --   cause       varchar   'host', 'dependency' or 'kernel_wait'
 --   gap_cnt     bigint    number of gaps
 --   idle_ns     bigint    their summed length
---   behind_wait_ns bigint    how much of it in gaps in which the CPU came back from waiting for the GPU
+--   behind_wait_ns bigint    how much of it lies in gaps in which the CPU returned from waiting for the GPU
 --   idle_frac   double    idle_ns as a fraction of the device's idle time
 --   mean_ns     double    mean length
 --   median_ns   double    median, interpolated

@@ -1,4 +1,4 @@
--- A row is a hardware counter, a kernel and the range that launched it: what CUPTI's range profiler counted of them.
+-- A row is a hardware counter, a kernel and the range that launched it: what CUPTI's range profiler counted for them.
 --
 -- torch.profiler records such with profiler_metrics of its experimental configuration. Each kernel runs again and again for
 -- it: such a file has no times of kernels. The innermost range counts; ranges around it have it in their path.

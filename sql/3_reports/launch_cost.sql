@@ -15,7 +15,7 @@
 --   run_cnt          bigint    runs
 --   adapter_cnt      bigint    adapters in the largest
 --   measured         double    the measure there, mean of its runs
---   apart            double    adapter_cnt · (fixed + per_adapter): as many adapters apart by the same line
+--   apart            double    adapter_cnt · (fixed + per_adapter): as many adapters trained separately, by the same line
 --   saved_frac       double    1 - measured / apart
 --   method           varchar   what was trained: 'lora', 'qlora'
 --   model            varchar   the base model

@@ -7,7 +7,7 @@
 --   outlier             varchar   'shorter than its launch' (and than short_kernel_ns), 'slow call', 'waited long'
 --   kernel_name         varchar   the kernel, copy, memset or graph
 --   api_name            varchar   the launching call
---   launch_start_ns     bigint    begin of the call
+--   launch_start_ns     bigint    start of the call
 --   launch_api_ns       bigint    duration of the call, its wait included
 --   launch_wait_ns      bigint    how much of it it waited for the GPU
 --   queue_ns            bigint    max(0, start on the GPU - end of the call)

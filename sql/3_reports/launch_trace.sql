@@ -5,9 +5,9 @@
 --
 -- columns:
 --   event_name            varchar   name of the range that owns the operation, NULL without one
---   call_api_start_time   bigint    begin of the launching call, nanoseconds on the file's clock
+--   call_api_start_time   bigint    start of the launching call, nanoseconds on the file's clock
 --   call_api_end_time     bigint    end of the launching call
---   kernel_start_time     bigint    begin on the GPU
+--   kernel_start_time     bigint    start on the GPU
 --   kernel_end_time       bigint    end on the GPU
 --   kernel_name           varchar   the kernel's name, or '[CUDA memcpy HtoD]', '[CUDA memset]' …
 --   kind                  varchar   'kernel', 'memcpy', 'memset' or 'graph'

@@ -11,7 +11,7 @@
 --   time_ns           bigint    when, from the input's first event of memory; NULL if not recorded
 --   event_number      bigint    number of the event in a snapshot without times, else NULL
 --   live_bytes        bigint    allocated from then on
---   heuristic_bytes   bigint    of these, what the category was guessed of
+--   heuristic_bytes   bigint    of these, those whose category was guessed
 --   process_id        bigint    the process
 --   source_id         integer   the input, see trace_info
 --   rank              integer   rank of the input, NULL if not recorded

@@ -11,7 +11,7 @@
 --   src_kind            varchar   'Pageable', 'Pinned', 'Device', 'Managed' …, NULL if not recorded
 --   dst_kind            varchar   the same of the target
 --   bytes               bigint    bytes moved or set
---   start_ns            bigint    begin on the device
+--   start_ns            bigint    start on the device
 --   gpu_op_ns           bigint    duration on the device
 --   bandwidth_bytes     double    bytes a second, NULL for a duration of 0
 --   api_name            varchar   the call, NULL if not recorded

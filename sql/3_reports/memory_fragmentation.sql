@@ -10,7 +10,7 @@
 --
 -- columns:
 --   device               varchar   'cuda:0' …
---   moment               varchar   'peak': when nearly as much was held as ever, of such moments that with most in use; or 'end'
+--   moment               varchar   'peak': when nearly as much was held as ever, of such moments the one with most in use; or 'end'
 --   pool                 varchar   'small' (blocks up to 1 MiB), 'large', 'graph' (of CUDA graphs), or NULL for all
 --   reserved_bytes       bigint    held from the device
 --   allocated_bytes      bigint    in blocks of tensors, NULL if not recorded

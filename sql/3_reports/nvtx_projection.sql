@@ -9,11 +9,11 @@
 --   style            varchar   'PushPop', 'StartEnd' or 'Complete'
 --   pid              bigint    process
 --   tid              bigint    thread
---   proj_start_ns    bigint    begin of its first GPU operation
+--   proj_start_ns    bigint    start of its first GPU operation
 --   proj_end_ns      bigint    end of its last GPU operation
 --   gpu_span_ns      bigint    proj_end_ns - proj_start_ns
 --   gpu_busy_ns      bigint    time in which its work ran, per device, added up
---   start_ns         bigint    begin of the range
+--   start_ns         bigint    start of the range
 --   end_ns           bigint    end of the range
 --   wall_ns          bigint    end_ns - start_ns
 --   gpu_op_cnt       bigint    GPU operations

@@ -21,7 +21,7 @@
 --   bubble_frac        double    1 - active_ns / step_ns
 --   ideal_frac         double    the bubble of equal stages without any cost of sending, NULL where m is not known and for
 --         zero bubble schedules
---   start_ns           bigint    begin of the step, on the input's own clock
+--   start_ns           bigint    start of the step, on the input's own clock
 --   source_id          integer   the input, see trace_info
 
 with

@@ -13,7 +13,7 @@
 --   style                varchar   'PushPop', 'StartEnd' or 'Complete' (a Kineto event)
 --   pid                  bigint    process
 --   tid                  bigint    thread that opened it
---   start_ns             bigint    begin, on the file's clock
+--   start_ns             bigint    start, on the file's clock
 --   end_ns               bigint    end
 --   wall_ns              bigint    end - begin
 --   self_wall_ns         bigint    wall_ns without the time covered by ranges below

@@ -6,7 +6,7 @@
 --
 -- columns:
 --   step          bigint    its number, NULL for the whole of a trace without steps
---   measured_ns   bigint    from its begin until it and the GPU work that it launched are done
+--   measured_ns   bigint    from its start until it and the GPU work that it launched are done
 --   replayed_ns   bigint    the same by replay
 --   error_frac    double    replayed_ns / measured_ns - 1
 --   start_ns      bigint    its start

@@ -11,7 +11,7 @@
 --   sample_cnt       bigint    samples in the function itself
 --   sample_frac      double    sample_cnt as a fraction of all samples of the input
 --   stack_cnt        bigint    samples in it or in what it calls
---   stack_frac       double    stack_cnt as a fraction likewise
+--   stack_frac       double    stack_cnt as a fraction of the same
 --   late_cnt         bigint    samples in the function itself while a GPU waited for the thread
 --   late_stack_cnt   bigint    the same in it or in what it calls
 --   late_stack_frac  double    late_stack_cnt as a fraction of all samples while a GPU waited for their thread, NULL without any

@@ -1,4 +1,4 @@
--- A row is one input with steps: how their times are spread, and tokens a second where their number is known.
+-- A row is one input with steps: how their times are spread, and tokens per second where token counts are known.
 --
 -- A step's time is its length_ns in step_summary: where the CPU runs ahead, the GPU's. Steps of one number that follow one
 -- another (adapters in turn) count as one: their times are added up. Those of several processes in one file count each. Quantiles are interpolated.

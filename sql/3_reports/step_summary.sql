@@ -15,10 +15,10 @@
 -- uneven when it is slower than the input's median by more than the threshold uneven_step_frac.
 --
 -- columns:
---   step                bigint    its number; counted from 1 on where none is said
+--   step                bigint    its number; counted from 1 where the trace gives none
 --   found_by            varchar   'annotation', 'framework', 'repetition', 'optimizer' or 'period'
 --   length_ns           bigint    how long it takes: until the next one begins; where the CPU runs ahead of the GPU, from when
---         the GPU is done with the step before (of the first its own begin) to when it is done with it; else of a step that
+--         the GPU is done with the step before (of the first, its own start) to when it is done with it; else of a step that
 --         none follows wall_ns, or what keeps a device busy for longer
 --   wall_ns             bigint    its own duration on the CPU, which may just enqueue what the GPU then takes long for
 --   between_ns          bigint    time on the CPU between its end and the start of the next one: loading, logging; NULL where none follows
@@ -38,7 +38,7 @@
 --   slower_frac         double    length_ns / median of the input's steps - 1
 --   is_uneven           boolean   slower_frac above the threshold
 --   path                varchar   name path of the step, NULL where no range is the step
---   start_ns            bigint    begin
+--   start_ns            bigint    start
 --   range_id            bigint    key, see range_instance; NULL where no range is the step
 --   source_id           integer   the input, see trace_info
 --   rank                integer   rank of the input, NULL if not recorded

@@ -1,4 +1,4 @@
--- A row is one kind of wait for the GPU in one range: how long the CPU stood still.
+-- A row is one kind of wait for the GPU in one range: how long the CPU was blocked.
 --
 -- Counted are calls that wait for a device, a stream or an event, copies and memsets that last until they are done (from or
 -- to pageable memory the asynchronous ones do, too), and launches that wait because the queue is full ('queue': the time
@@ -9,7 +9,7 @@
 --   api_name    varchar   the call
 --   path        varchar   name path of the range, NULL without one
 --   call_cnt    bigint    calls
---   call_ns     bigint    their summed duration: time that the CPU stood still
+--   call_ns     bigint    their summed duration: time that the CPU was blocked
 --   mean_ns     double    mean duration
 --   max_ns      bigint    longest
 --   in_step_cnt bigint    calls that lie within a step of their process, on whatever thread

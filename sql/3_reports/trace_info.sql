@@ -7,7 +7,7 @@
 --   section     varchar   'about', 'holds', 'missing' or 'lost'
 --   item        varchar   what the fact is about
 --   value       varchar   the fact
---   note        varchar   what it means for the reports, NULL where it is plain
+--   note        varchar   what it means for the reports, NULL where it is obvious
 --   source_id   integer   the input
 --   rank        integer   rank of the input, NULL if not recorded
 

@@ -1,4 +1,4 @@
--- A row is a cause why GPU work belongs to no range, with how much work it is.
+-- A row is a reason why GPU work belongs to no range, with how much work it is.
 --
 -- Self times of range_summary and this view add up to all GPU work of the input, exactly; kernel_cnt and kernel_ns
 -- mean here what they mean in kernel_summary. Correlation ids grow within a process, so work with a smaller id

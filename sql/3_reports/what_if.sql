@@ -12,7 +12,7 @@
 --   saving_ns           bigint    what it saves of each step
 --   saving_frac         double    as a fraction of the step
 --   replay_error_frac   double    the largest error of a step when the trace is replayed unchanged
---   step_cnt            bigint    of how many steps that is the mean, NULL for a recording without
+--   step_cnt            bigint    number of steps that are averaged, NULL for a recording without
 --   note                varchar   what the change is
 --   source_id           integer   the input, see trace_info
 --   rank                integer   rank of the input, NULL if not recorded

@@ -20,12 +20,12 @@
 --   measured_ns           bigint    duration of the step, from the end of the one before
 --   replayed_ns           bigint    mean of the ranks when they are replayed as they were
 --   ideal_ns              bigint    the same if all ranks were alike; NULL where it cannot be known
---   slower_frac           double    replayed_ns / ideal_ns - 1: what stragglers make the step longer
+--   slower_frac           double    replayed_ns / ideal_ns - 1: how much longer stragglers make the step
 --   without_ns            bigint    the same if the stragglers (is_straggler) took as long as the others; NULL likewise
 --   alone_ns              bigint    the same if all ranks but this one were alike; NULL likewise, and of over 64 ranks (or of many
 --         collectives) for all but those with the most work of their own
---   alone_slower_frac     double    alone_ns / ideal_ns - 1: what this rank alone makes it longer
---   without_transfer_ns   bigint    the same if collectives took no time once all ranks had come; NULL likewise
+--   alone_slower_frac     double    alone_ns / ideal_ns - 1: how much longer this rank alone makes it
+--   without_transfer_ns   bigint    the same if collectives took no time once all ranks had arrived; NULL likewise
 --   reason                varchar   why it cannot be known, NULL where it can
 --   source_id             integer   the input, see trace_info
 

@@ -1,7 +1,7 @@
--- A row is an input whose clock runs away from the reference's.
+-- A row is an input whose clock drifts from the reference's.
 --
--- clock_offset aligns it in pieces, of which each is as wrong besides as the clock runs away meanwhile: few waits are known.
--- Clocks run apart by millionths. A hundredth and more is no clock: these are not ranks of one run, or collectives were
+-- clock_offset aligns it in pieces, each of which is also off by as much as the clock drifts meanwhile: few waits are known.
+-- Clocks drift by millionths. A hundredth or more is no clock: these are not ranks of one run, or collectives were
 -- matched that do not belong together, as where no group is recorded.
 
 with
@@ -20,7 +20,7 @@ select
     if(is_no_clock, 'error', 'warning') as severity,
     piece_cnt - 1 as problem_cnt,
     format('{} in {}', said_ns(apart_ns), said_ns(length_ns))
-    || if(is_no_clock, ', more than clocks run apart: is it a rank of this run, are its groups recorded?', '')
+    || if(is_no_clock, ', more than clocks drift: is it a rank of this run, are its groups recorded?', '')
         as example
 from piece
 where piece_cnt > 1 and apart_ns > 0

@@ -1,7 +1,7 @@
 -- A row is a name of a machine that ranks with different clocks give: several machines have this name, or a rank is of another run.
 --
--- Each rank is given a clock of its own (clock_offset). If several machines have this name, nothing is wrong but less exact, and
--- effects of machines are mixed; a rank of another run, whose offset there is that between the runs, is to be left away.
+-- Each rank is given a clock of its own (clock_offset). If several machines have this name, all is right but less exact, and
+-- effects of machines are mixed; leave out a rank of another run, whose offset there is that between the runs.
 
 select
     min(clock.source_id) as source_id,

@@ -1,6 +1,6 @@
 -- A row is an input with GPU work whose launching call was not recorded.
 --
--- It was launched before the window or the call was trimmed: it stays in every total and in unattributed, but belongs to no range. Record from a synchronized point on. Pages of managed memory move without a call, and do not count.
+-- It was launched before the window or the call was trimmed: it stays in every total and in unattributed, but belongs to no range. Start recording at a synchronized point. Pages of managed memory move without a call, and do not count.
 
 select
     source_id,

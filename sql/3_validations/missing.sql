@@ -1,4 +1,4 @@
--- A row is something that an input lacks and that reports need; of a run without a GPU its work is none.
+-- A row is something that an input lacks and that reports need; in a run without a GPU its work is not one.
 --
 -- Record it: the note in trace_info says how.
 

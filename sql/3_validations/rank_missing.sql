@@ -1,4 +1,4 @@
--- A row is a job of which inputs of some ranks are here and those of others are not.
+-- A row is a job with inputs of some ranks but not of others.
 --
 -- Collectives of the missing ranks stay unmatched (collective_match), and whether one of them was the slowest is not known. Add their traces.
 

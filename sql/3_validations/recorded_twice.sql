@@ -1,6 +1,6 @@
 -- A row is an input that holds the same event more than once: GPU work of one stream, calls or ranges of one thread, with one name, begin and end.
 --
--- All of them count. A file that was put together of parts that overlap, or edited, is the usual reason. What takes no time may be several.
+-- All of them count. The usual reason is a file that was edited, or put together from parts that overlap. Events that take no time may be several.
 
 with
 event as (

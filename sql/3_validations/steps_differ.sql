@@ -1,4 +1,4 @@
--- A row is a rank with another number of steps than most.
+-- A row is a rank with a different number of steps than most.
 --
 -- Ranks are compared in the steps that they share. Its recording began later, ended earlier, or was cut off.
 

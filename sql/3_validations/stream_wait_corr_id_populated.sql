@@ -1,6 +1,6 @@
 -- A row is an input with waits for an event that do not say which record of the event they wait for.
 --
--- Dependencies between streams cannot be followed there; idle_gap still says dependency, but not of whom.
+-- Dependencies between streams cannot be followed there; idle_gap still says dependency, but not on what.
 
 select
     source_id,

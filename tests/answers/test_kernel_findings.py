@@ -206,8 +206,8 @@ ONE: list[Kernel] = [(ADD, 7, 1100, 500, None)]
         (in_blocks(ONE, [1, 1, 1], [1, 1, 1]), "A single thread runs on a GPU of 80 multiprocessors: "),
         (in_blocks(ONE, [1, 1, 1], [256, 1, 1]), "One block runs on a GPU of 80 multiprocessors: "),
         (in_blocks(ONE, [5, 8, 1], [256, 1, 1]), "At most 40 blocks run on a GPU of 80 multiprocessors: "),
-        (in_blocks(ONE, [41, 1, 1], [256, 1, 1]), "Make one kernel of it and its neighbours"),
-        (in_blocks(ONE, [2**31 - 1, 65535, 65535], [1024, 1, 1]), "Make one kernel of it and its neighbours"),
+        (in_blocks(ONE, [41, 1, 1], [256, 1, 1]), "Fuse it with its neighbors"),
+        (in_blocks(ONE, [2**31 - 1, 65535, 65535], [1024, 1, 1]), "Fuse it with its neighbors"),
     ],
 )
 def test_what_leaves_most_of_the_gpu_idle_is_told_so(trace: int, said: str, found: Found) -> None:
@@ -224,7 +224,7 @@ def test_what_leaves_most_of_the_gpu_idle_is_told_so(trace: int, said: str, foun
 )
 def test_a_product_of_ones_own_is_told_of_libraries(trace: int, is_known: bool, found: Found) -> None:
     (row,) = found(trace, rule="dominant_kernel")
-    assert ("It is in no library that is known here" in row["advice"]) != is_known
+    assert ("It is from no library known here" in row["advice"]) != is_known
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_products_in_64_bits_are_not_told_to_use_16(tmp_path: Path) -> None:
 FUSED_ADAM = "void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4> >"
 FOREACH = "void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float, 2> >"
 H100, T4 = "NVIDIA H100 80GB HBM3", "Tesla T4"
-BITS, TILES, LIBRARY = "Compute in 16 or 8 bits", "It is a kernel of its own", "It is in no library that is known here"
+BITS, TILES, LIBRARY = "Compute in 16 or 8 bits", "It is a custom kernel", "It is from no library known here"
 
 
 ADVISED = [
@@ -266,7 +266,7 @@ ADVISED = [
         ("some_gemm", H100, None, BITS),
         ("some_gemm", H100, "aten::mm", "Compute with sizes"),  # its operator's numbers are bfloat16
         # libraries
-        ("fused_moe_kernel", H100, None, "more tokens for each expert"),
+        ("fused_moe_kernel", H100, None, "more tokens per expert"),
         ("void marlin::Marlin<__nv_bfloat16, 256, 1>", H100, None, TILES),
         ("_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256", H100, None, TILES),
         ("matmul_kernel_persistent", H100, None, TILES),
@@ -277,19 +277,19 @@ ADVISED = [
         ("cutlass_80_tensorop_d884gemm_128x64_16x3_nn_align1", H100, None, "Compute in 32 bits"),
         # what is fused already, or batched
         ("_sgmv_shrink_kernel", H100, None, "It serves all adapters of a batch in one pass already"),
-        ("paged_attention_v2_kernel", H100, None, "It is fused already, and reads what earlier tokens left"),
-        ("kernel_unified_attention_2d", H100, None, "It is fused already, and reads what earlier tokens left"),
+        ("paged_attention_v2_kernel", H100, None, "It is fused already, and reads the KV cache"),
+        ("kernel_unified_attention_2d", H100, None, "It is fused already, and reads the KV cache"),
         ("written_out_attention", H100, None, "Take a fused kernel"),
         ("fmha_cutlassF_f32_aligned_64x64_rf_sm70", V100, None, "this device has neither bfloat16 nor FlashAttention"),
         ("fmha_cutlassF_f32_aligned_64x64_rf_sm80", H100, None, "FlashAttention takes its place"),
         ("triton_poi_fused_add_mul_silu_3", H100, None, "The compiler has fused it already"),
         ("loop_add_fusion_3", H100, None, "The compiler (XLA) has fused it already"),
-        (ADD, H100, None, "Make one kernel of it"),
+        (ADD, H100, None, "Fuse it with its neighbors"),
         (FUSED_ADAM, H100, None, "It updates many weights in one pass already"),
         (FOREACH, H100, None, "Update all weights in one kernel: an optimizer with fused=True"),
         # softmax of attention, of a router, of a loss
-        (SOFTMAX, H100, None, "Between two products of matrices it is attention written out"),
-        ("void vllm::moe::topkGatingSoftmax<4, 64, 4, 16, int>", H100, None, "Make one kernel of it"),
+        (SOFTMAX, H100, None, "Between two matmuls it is attention written out"),
+        ("void vllm::moe::topkGatingSoftmax<4, 64, 4, 16, int>", H100, None, "Fuse it with its neighbors"),
         ("triton_red_fused__log_softmax_nll_loss_2", H100, None, "The compiler has fused it already"),
     )
 ]  # fmt: skip
@@ -311,7 +311,7 @@ def on_streams(cnt: int) -> int:
     [
         (on_streams(1), "At most 10 blocks run"),
         (on_streams(2), "At most 20 blocks run"),
-        (on_streams(8), "Make one kernel of it"),
+        (on_streams(8), "Fuse it with its neighbors"),
     ],
 )
 def test_blocks_that_run_at_once_on_several_streams_count_together(trace: int, told: str, found: Found) -> None:
@@ -498,7 +498,7 @@ def said_of_gap(rows: list[Row]) -> tuple[str, str]:
         (traced(with_gap([(category, name, 500, 29_000)] if category else [])), name, advised)
         for category, name, advised in (
             ("", "no range or CUDA call", "Name what the CPU does there"),
-            ("cuda_runtime", "cudaHostAlloc", "Memory of the host is pinned there"),
+            ("cuda_runtime", "cudaHostAlloc", "Host memory is pinned there"),
             ("cpu_op", "aten::bernoulli_", "Compare its calls"),
             ("user_annotation", "save", "Look at what is done there"),
             ("python_function", "train.py(7): log", "Look at what is done there"),
@@ -520,7 +520,7 @@ def test_advice_on_a_long_gap_is_about_what_the_cpu_was_in(trace: int, said: str
             ("aten::stack", "Memcpy HtoD (Pinned -> Device)", "The CPU computes there what is then copied"),
             ("aten::normal_", "Memcpy DtoD (Device -> Device)", "Compare its calls"),
             ("aten::_to_copy", "Memcpy HtoD (Pageable -> Device)", "Compare its calls"),
-            ("aten::_pin_memory", "Memcpy HtoD (Pinned -> Device)", "Memory of the host is pinned there"),
+            ("aten::_pin_memory", "Memcpy HtoD (Pinned -> Device)", "Host memory is pinned there"),
         )
     ],
 )
@@ -594,7 +594,7 @@ def with_slow_call(call: str, category: str, name: str) -> int:
         (
             with_slow_call("cudaMemcpyAsync", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)"),
             "cudaMemcpyAsync",
-            "The call itself takes so long",
+            "The call itself takes this long",
         ),
     ],
 )
@@ -622,10 +622,10 @@ def with_slow_copy(later: int) -> int:
     [
         (
             with_slow_copy(1_000),
-            "The first call makes CUDA ready, which is paid once: warm up before the recording begins. "
+            "The first call initializes CUDA, which is paid once: warm up before the recording begins. "
             "Later ones take 1.0 ms at most, from pinned memory less.",
         ),
-        (with_slow_copy(8_000), "The call itself takes so long before anything moves"),
+        (with_slow_copy(8_000), "The call itself takes this long before anything moves"),
     ],
 )
 def test_a_copy_that_is_slow_once_is_told_from_copies_that_all_are(trace: int, advised: str, found: Found) -> None:
@@ -677,7 +677,7 @@ def freeing(call: str, cnt: int) -> int:
 @pytest.mark.parametrize(
     ("trace", "call", "advised"),
     [
-        (freeing("hipFree", 9), "hipFree", "Once, it is a library"),
+        (freeing("hipFree", 9), "hipFree", "If it comes once, a library"),
         (freeing("cuModuleUnload", 1), "cuModuleUnload", "Avoid this call within steps"),
     ],
 )
@@ -741,7 +741,7 @@ def of_short_operators(cnt: int, length: int) -> int:
         (
             of_short_operators(20, 1_000),
             "31 ranges and calls, most of it aten::cat",
-            "Do less in many small steps",
+            "Take fewer small steps",
         ),
         (of_short_operators(2, 10_000), "4 ranges and calls, most of it aten::cat", "Look at what is done there"),
         (

@@ -130,7 +130,7 @@ def test_one_rank_alone_is_not_told_to_share_less(tmp_path: Path) -> None:
         trace = overlapped(20, 100, world_size).write(tmp_path / f"{world_size}.json")
         with opened(trace, db=tmp_path / f"{world_size}.duckdb") as database:
             ((advice[world_size],),) = database.rows("select advice from finding where rule = 'exposed_communication'")
-    assert advice[1].startswith("One rank alone") and "late rank" in advice[8]
+    assert advice[1].startswith("A single rank") and "late rank" in advice[8]
 
 
 def test_no_part_of_the_path_of_two_devices_is_more_than_all(tmp_path: Path) -> None:

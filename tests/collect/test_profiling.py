@@ -77,7 +77,7 @@ def test_a_run_has_one_cycle_at_least(settings: dict[str, Any], steps: int) -> N
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        (3, "keeps 2, 4 times, of which the run's 3 hold 1 and the begin of one more"),
+        (3, "keeps 2, 4 times, of which the run's 3 hold 1 and the start of one more"),
         (4, "keeps 2, 4 times, of which the run's 4 hold 2"),
         (8, "keeps 2, 4 times"),
     ],

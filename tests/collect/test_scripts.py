@@ -599,7 +599,7 @@ def test_the_timing_pass_counts_padding_and_micro_steps(
         ((evaluated,),) = database.rows("select cpu_ns from phase_summary where phase = 'no_grad'")
     assert evaluated > 0 and summary["is_16bit"] is False
     assert place == "all batches" and 0 < saving < length
-    assert evidence == "67 % of 60 tokens a step are padding; 33 % would be if each batch was padded to its longest"
+    assert evidence == "67 % of 60 tokens a step are padding; it would be 33 % if each batch were padded to its longest"
 
 
 @pytest.mark.slow

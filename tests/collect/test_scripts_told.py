@@ -137,7 +137,7 @@ def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Wri
 @pytest.mark.slow
 def test_a_thread_that_the_memory_pass_does_not_record_is_said(script: Write, tmp_path: Path) -> None:
     collect(tmp_path, "--profiler", "torch,memory", "--", sys.executable, script(THREAD))
-    assert message(tmp_path, "memory").startswith("it trained in another thread than the one that imported torch")
+    assert message(tmp_path, "memory").startswith("it trained in a thread other than the one that imported torch")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_script_that_refuses_its_own_folder_in_the_second_pass_is_told_how_to_
 ) -> None:
     words = ["--", sys.executable, script(OWN_FOLDER)]
     done = collect(tmp_path, "--profiler", "timing,torch", *words, code=7)
-    assert "ckpt exists" in done.stderr and "it went well in pass timing" in done.stderr
+    assert "ckpt exists" in done.stderr and "pass timing went well" in done.stderr
     assert "--profiler torch alone runs it once" in message(tmp_path, "torch")
     done = collect(tmp_path, "--force", "--profiler", "timing,torch", *words, code=7)
     assert "runs it once" not in done.stderr
@@ -179,7 +179,7 @@ def test_a_script_that_refuses_its_own_folder_in_the_second_pass_is_told_how_to_
         (["train.py"], "train.py: it is not executable; run it by Python: -- python train.py"),
         (["python ./train.py --epochs 1"], "leave out the quotes: -- python ./train.py --epochs 1"),
         (["./train"], "./train: it is not executable; `chmod +x ./train` makes it so"),
-        (["train"], "no program in PATH is called so; the one in this folder is -- ./train"),
+        (["train"], "no program of this name is in PATH; the one in this folder is -- ./train"),
         (["./folder"], "it is a folder, not a program"),
     ],
 )

@@ -222,8 +222,8 @@ def test_output_that_nobody_takes_is_a_line(command: str, target: str, says: str
         (("analyze", "run.sqlite", "--report", "api_summary", "--format", "mlora", "-o", "x.csv"), "knows the reports"),
         (("analyze", "run.sqlite", "--format", "parquet"), "goes to a file"),
         (("views", "nothing"), "there is no view"),
-        (("analyze", "run.sqlite", "--escape-formulas"), "--escape-formulas is about the files of reports"),
-        (("analyze", "run.sqlite", "-o", "x.html", "--escape-formulas"), "--escape-formulas is about the files"),
+        (("analyze", "run.sqlite", "--escape-formulas"), "--escape-formulas is for report files"),
+        (("analyze", "run.sqlite", "-o", "x.html", "--escape-formulas"), "--escape-formulas is for report files"),
         (("what-if",), ""),
         (("what-if", "--limit", "3"), "give an INPUT, or --list"),
     ],
@@ -257,7 +257,7 @@ def test_a_rank_of_two_runs_that_are_compared_is_refused(tmp_path: Path, run: Ca
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text("{}")
-    assert "--rank is of one run or job" in run("report", "a", "b", "--rank", 0, code=2).stderr
+    assert "--rank is for one run or job" in run("report", "a", "b", "--rank", 0, code=2).stderr
 
 
 @pytest.mark.parametrize("are_both", [False, True])

@@ -126,7 +126,7 @@ def test_a_query_of_a_view_is_narrowed_as_a_report_is(trace: Path, run_command: 
         assert asked.count("\n") > 1
     assert "kernel_summary has no column step" in run_command("query", trace, "kernel_summary", "--step", 1, code=2).err
     said = run_command("query", trace, "select * from step_summary", "--step", 1, code=2).err
-    assert "--step 1 chooses rows of a view; in a statement say `where" in said
+    assert "--step 1 chooses rows of a view; in a statement write `where" in said
     assert "no row" in run_command("query", trace, "step_summary", "--step", 99).err
 
 

@@ -398,7 +398,7 @@ def test_without_ranges_that_hold_the_work_rows_are_kernels(
     assert set(table(run(*bare, "--csv"))) == {"(total)", "gemm", "copy", "old", "new"}
     assert "Ranges hold less than half of the GPU time" in run(*bare).out
     assert list(table(run(*bare, "--csv", "--by", "range"))) == ["(total)", "range copy"], "unless they are asked for"
-    assert "is none; of traces compare range" in run(*bare, "--by", "summary", code=2).err
+    assert "is none; for traces compare range" in run(*bare, "--by", "summary", code=2).err
 
 
 def test_markdown_takes_no_name_for_markup(run: Callable[..., Any], tmp_path: Path) -> None:
@@ -587,7 +587,7 @@ def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_
         (["--only", "("], "not a regular expression"),
         (["--fail-above", "much"], "write a share"),
         (["--fail-above", "-3%"], "write a share"),
-        (["--by", "summary", "--totals"], "is none; of traces compare range"),
+        (["--by", "summary", "--totals"], "is none; for traces compare range"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(

@@ -205,7 +205,7 @@ def _refusing(parse: Any, word: bytes) -> Any:
         ({"cat": "Trace"}, 1, "nothing ran on a GPU"),
         ({"cat": ""}, 300, "timed events without a category, 300, are not read"),
         ({"cat": None}, 300, "timed events without a category, 300, are not read"),
-        ({"cat": "dynamo_timed", "ph": "B"}, 300, "events that begin and end apart (B, E), 300, are not read"),
+        ({"cat": "dynamo_timed", "ph": "B"}, 300, "events with separate begin and end (B, E), 300, are not read"),
     ],
 )
 @pytest.mark.first(5)

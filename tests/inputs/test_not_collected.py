@@ -107,4 +107,4 @@ def test_calls_of_a_kineto_trace_without_work_say_whether_any_was_asked_for(call
     with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
         ((note,),) = database.rows("select note from source_fact where item = 'GPU work'")
     is_asking = call != "cudaStreamIsCapturing"
-    assert note.startswith("a call that gives" if is_asking else "nothing ran on a GPU: of 1 call of CUDA")
+    assert note.startswith("a call that gives" if is_asking else "nothing ran on a GPU: of 1 CUDA call")

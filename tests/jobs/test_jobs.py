@@ -225,8 +225,8 @@ def test_a_job_that_is_not_merged_says_so(ranks: Path, tmp_path: Path, run_comma
     run_command("merge", place)
     run_command("analyze", ranks, "-o", place, "--shard", "2/8")
     said = run_command("summary", place).err
-    assert f"{place} holds newer results than it was merged of: lorabench merge {place}" in said
-    newer = f"holds newer results than it was merged of: lorabench merge {place}"
+    assert f"{place} holds newer results than it was merged from: lorabench merge {place}" in said
+    newer = f"holds newer results than it was merged from: lorabench merge {place}"
     done = run_command("validate", place, code=0)
     assert "rank_missing" not in done.out  # one rank cannot know
     assert newer in done.err and newer in run_command("query", place, "select rank from rank_summary").err
@@ -242,7 +242,7 @@ def test_inputs_of_earlier_commands_are_named(three: Path, tmp_path: Path, run_c
     assert "earlier commands" not in run_command("analyze", tmp_path / "ranks", "-o", place, "--workers", 1).err
     (tmp_path / "ranks").rename(moved)
     said = run_command("analyze", moved / "rank0.json", "-o", place, "--workers", 1).err
-    assert f"{place} holds 3 more of earlier commands, which count, too: {tmp_path / 'ranks' / 'rank0.json'}" in said
+    assert f"{place} holds 3 more from earlier commands, which count, too: {tmp_path / 'ranks' / 'rank0.json'}" in said
     for path in (place / "inputs").iterdir():
         if str(path) in said or "rank0" not in path.name:
             shutil.rmtree(path)
@@ -308,7 +308,7 @@ def test_an_input_on_which_processes_die_is_given_up(
     place = tmp_path / "job"
     for expected in ("try it alone\n", "try it alone (3 times; --force tries again)\n"):
         done = run_command("analyze", *some, "-o", place, "--workers", 2, code=3)
-        assert f"rank1.json: what read it was stopped by SIGKILL, as when memory runs out; {expected}" in done.err
+        assert f"rank1.json: its reader was stopped by SIGKILL, as when memory runs out; {expected}" in done.err
     noted = json.loads(next(place.glob("inputs/rank1.json-*/problem.json")).read_text())
     assert noted["is_final"]
     monkeypatch.setattr(unit.Worker, "make", None)  # nothing is tried any more
@@ -456,11 +456,11 @@ def test_ranks_that_do_not_fit_are_reported(tmp_path: Path, run_command: Callabl
         (["--workers", "2", "--shard", "1/2", "-o", "job"], "choose one of --workers and --shard"),
         (["--shard", "0/2", "-o", "job"], "--shard 0/2: write I/N, from 1/2 to 2/2"),
         (["--shard", "3/2", "-o", "job"], "--shard 3/2: write I/N, from 1/2 to 2/2"),
-        (["--shard", "a/b", "-o", "job"], "--shard a/b: write I/N, as 1/8, the first of eight"),
-        (["--workers", "2"], "the output is a job folder then; name one, as -o job/"),
-        (["--workers", "2", "-o", "report.csv"], "the output is a job folder then; name one, as -o job/"),
+        (["--shard", "a/b", "-o", "job"], "--shard a/b: write I/N, like 1/8, the first of eight"),
+        (["--workers", "2"], "the output is then a job folder; name one, like -o job/"),
+        (["--workers", "2", "-o", "report.csv"], "the output is then a job folder; name one, like -o job/"),
         (["--workers", "2", "-o", "job", "--format", "csv"], "read it first"),
-        (["--workers", "2", "-o", "s3://bucket/job"], "a job folder is a local or shared one"),
+        (["--workers", "2", "-o", "s3://bucket/job"], "a job folder must be local or shared"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

@@ -251,7 +251,7 @@ def test_a_part_of_another_content_is_not_taken_for_the_result_s(ranks: Path, tm
         connection.execute("update source set mtime_ns = mtime_ns + 1")
     (tmp_path / "ranks" / "rank1.json").unlink()
     ((name, said),) = jobs.merge(old).lost
-    assert name == "rank1.json" and f"; {part} is of another content of the file, and " in said
+    assert name == "rank1.json" and f"; {part} is of other contents of the file, and " in said
 
 
 @pytest.mark.long

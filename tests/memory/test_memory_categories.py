@@ -40,7 +40,7 @@ def test_where_nothing_learns_nothing_is_kept_for_a_backward(
             "select rule, evidence, advice from memory_finding where rule <> 'fragmentation'"
         )
     assert (categories, rule) == ([("forward_result", 40 * MIB)], "forward_results")
-    assert "40 MiB that a forward made are kept, and nothing learns in this recording" in evidence
+    assert "40 MiB that a forward made are kept, and nothing is trained in this recording" in evidence
     assert says in evidence and advises in advice and "checkpoint" not in advice
 
 
@@ -138,9 +138,9 @@ def test_who_asked_for_a_block_is_read_as_torch_2_0_wrote_it(tmp_path: Path) -> 
         said = dict(database.rows("select rule, evidence || ' ' || advice from memory_finding"))
     assert found == {"parameter": 40 * MIB - 8, "forward_result": 8 * MIB - 8, "unknown": 20 * MIB - 8}
     assert said["before_recording"].startswith(
-        "20 MiB were there before the recording began; most of it: /me/pool.py:1 reserve Look at who keeps it"
+        "20 MiB were there before the recording began; most of it: /me/pool.py:1 reserve Look at what keeps it"
     )
-    assert "Nothing learns in this recording" in said["weights"] and "QLoRA" not in said["weights"]
+    assert "Nothing is trained in this recording" in said["weights"] and "QLoRA" not in said["weights"]
 
 
 @pytest.mark.parametrize("is_listed", [False, True])

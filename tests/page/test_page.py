@@ -206,7 +206,7 @@ def test_inputs_side_by_side_are_a_page(visit: Callable, tmp_path: Path, run_com
     assert drawn(page) >= 4 and page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator("#pwned").count() == 0
     said = run_command("compare", CAPTURE, hostile, "-o", tmp_path / "c.html", "--by", "kernel", code=2)
-    assert "go with a table" in said.err
+    assert "are for a table" in said.err
 
 
 def test_a_sweep_is_a_page_with_published_numbers_behind(visit: Callable, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_calls_that_free_memory_are_told_from_synchronisations(tmp_path: Path) -
         ((calls, advice),) = database.rows("select evidence, advice from finding where rule = 'synchronisation'")
         waits = database.rows("select count(*), count(distinct kind) from waiting_call join name using (name_id) "
                               "where text = 'cudaFree' and kind = 'device'")  # fmt: skip
-    assert "of cudaFree" in calls and advice.startswith("Take and give back no memory")
+    assert "of cudaFree" in calls and advice.startswith("Allocate and free no memory")
     assert waits == [(6, 1)], "the second of each step finds nothing to wait for"
 
 
@@ -278,9 +278,9 @@ def test_input_that_the_first_step_begins_with_counts(steps: int, load: int, tmp
 
 @pytest.mark.parametrize(
     ("name", "call", "advice"),
-    [("NCCL:ncclCommInitRank", "cudaStreamCreate", "A communicator is made"),
+    [("NCCL:ncclCommInitRank", "cudaStreamCreate", "A communicator is created"),
      ("exchange", "cudaProfilerStop", "A profiler begins or ends"),
-     ("exchange", "cudaMalloc", "Take and give back no memory")],
+     ("exchange", "cudaMalloc", "Allocate and free no memory")],
 )  # fmt: skip
 @pytest.mark.first(1)
 def test_what_to_do_about_a_call_that_the_gpu_waits_for_depends_on_the_call(
@@ -335,11 +335,11 @@ def frees_now_and_then(gpu: Gpu) -> None:
      (lambda gpu: gpu.synchronise(7), "Move it after the step, or do it every N steps"),
      (Gpu.synchronise, "Leave it out, or do it every N steps: a synchronize()"),
      (waits_in("cuCtxSynchronize"), "Leave it out, or do it every N steps"),
-     (waits_in("cudaEventSynchronize"), "An event is waited for"),
-     (Gpu.free, "Take and give back no memory"),
-     (waits_in("cudaFreeHost"), "Memory of the host is pinned or given back"),
-     (waits_in("cudaHostAlloc"), "Memory of the host is pinned or given back"),
-     (waits_in("cuModuleUnload"), "Code of the GPU is unloaded")],
+     (waits_in("cudaEventSynchronize"), "The CPU waits for an event"),
+     (Gpu.free, "Allocate and free no memory"),
+     (waits_in("cudaFreeHost"), "Host memory is pinned or freed"),
+     (waits_in("cudaHostAlloc"), "Host memory is pinned or freed"),
+     (waits_in("cuModuleUnload"), "GPU code is unloaded")],
     ids=["a result", "a result and all", "results, and once memory", "small copies", "a stream", "all", "a context",
          "an event", "memory", "host memory", "memory to pin", "a module"],
 )  # fmt: skip
@@ -362,8 +362,8 @@ def test_what_to_do_about_a_wait_depends_on_what_the_cpu_waits_for(
 @pytest.mark.parametrize(
     ("call", "again"),
     [
-        ("cuModuleLoadData", "What was compiled for differs"),
-        ("cudaGraphInstantiate", "Graphs are made again and again"),
+        ("cuModuleLoadData", "What the code was specialized on changes"),
+        ("cudaGraphInstantiate", "Graphs are rebuilt again and again"),
     ],
 )
 @pytest.mark.slow
@@ -746,7 +746,7 @@ def test_each_place_of_copies_is_said_its_own_share_of_what_hides_beside_other_w
             values = (saving_ns, hidden_ns * saving_ns / limit_ns)
             ((own, share),) = database.rows("select said_ns(?), said_ns(?)", *values)
             assert f"; with all such copies gone, these save {own} (then the rest is the limit)" in evidence
-            assert evidence.endswith(f"; if they are only hidden beside other work, {share} (the link is busy)")
+            assert evidence.endswith(f"; if they are only hidden behind other work, {share} (the link is busy)")
     assert said["large"][0] > 2 * said["small"][0] > 0
 
 
@@ -771,7 +771,7 @@ def test_at_most_is_no_less_than_any_of_what_the_advice_says(staged: int | None,
     assert saving_ns == pytest.approx(run.timeline.end - program(0).timeline.end, rel=0.02)
     assert faster["saving_ns"] == pytest.approx(run.timeline.end - program(200_000).timeline.end, rel=0.02)
     assert hidden["saving_ns"] == pytest.approx(75_000_000, rel=0.02), "the kernels run beside copies of 100 ms"
-    assert "75.0 ms of them fit beside the other work that is here" in evidence
+    assert "75.0 ms of them fit beside the other work here" in evidence
 
 
 def test_what_is_loaded_takes_its_time_whatever_else_waits(tmp_path: Path) -> None:

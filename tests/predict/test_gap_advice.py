@@ -55,9 +55,9 @@ def in_each_step(name: str, ns: int, steps: int = 8) -> Gpu:
 @pytest.mark.parametrize(
     ("name", "once", "often"),
     [
-        ("cudaHostRegister", "Memory of the host is pinned there", "Memory of the host is pinned there"),
-        ("cudaMalloc", "So long a call makes CUDA or a library ready", "Take and give back no memory"),
-        ("cuLinkComplete", "So long a call makes CUDA or a library ready", "Avoid this call within steps"),
+        ("cudaHostRegister", "Host memory is pinned there", "Host memory is pinned there"),
+        ("cudaMalloc", "A call this long initializes CUDA or a library", "Allocate and free no memory"),
+        ("cuLinkComplete", "A call this long initializes CUDA or a library", "Avoid this call within steps"),
     ],
 )
 @pytest.mark.first(1)
@@ -71,15 +71,15 @@ def test_what_takes_a_second_in_every_step_is_not_paid_once(
 @pytest.mark.parametrize(
     ("name", "torch", "advised"),
     [
-        ("cuMemCreate", False, "Take and give back no memory"),
-        ("cudaStreamCreateWithFlags", False, "Streams, events and handles are made once, not in each step: make them"),
-        ("cublasCreate_v2", False, "Streams, events and handles are made once"),
+        ("cuMemCreate", False, "Allocate and free no memory"),
+        ("cudaStreamCreateWithFlags", False, "Streams, events and handles are created there: create them"),
+        ("cublasCreate_v2", False, "Streams, events and handles are created there"),
         ("cudaGraphicsCreate", False, "Avoid this call"),
-        ("cudaFreeAsync", False, "A pool gives its memory back"),
+        ("cudaFreeAsync", False, "A pool releases its memory"),
         ("cudaFreeAsync", True, "PyTorch's pool (backend:cudaMallocAsync) keeps its memory already"),
         ("cudaMallocAsync", True, "PyTorch's pool (backend:cudaMallocAsync) keeps its memory already"),
-        ("cudaFreeHost", True, "Pinned memory of the host is given back"),
-        ("cudaMemGetInfo", False, "The driver is asked there"),
+        ("cudaFreeHost", True, "Pinned host memory is freed"),
+        ("cudaMemGetInfo", False, "The driver is queried there"),
     ],
 )
 @pytest.mark.first(1)
@@ -105,8 +105,8 @@ def short_gaps(name: str, times: int = 200) -> Gpu:
 @pytest.mark.parametrize(
     ("name", "advised"),
     [
-        ("cudaMalloc", "Take and give back no memory"),
-        ("cudaMemGetInfo", "The driver is asked there"),
+        ("cudaMalloc", "Allocate and free no memory"),
+        ("cudaMemGetInfo", "The driver is queried there"),
         ("", "Launch fewer and larger kernels"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_call_that_others_spend_their_time_in_is_not_that_of_the_gaps(tmp_path
 @pytest.mark.parametrize(
     ("copies", "is_within", "advised"),
     [
-        (30, False, "Move small copies together"),
+        (30, False, "Merge small copies"),
         (30, True, "Copy less within the device"),
         (2, False, "Launch fewer and larger"),
         (2, True, "Launch fewer and larger"),
@@ -192,7 +192,7 @@ def test_what_graphs_launch_already_needs_fewer_graphs(are_graphs: bool, tmp_pat
     ("times", "advised", "told"),
     [
         (1, "Look at what the CPU did before the launch", "in it, but not in most of the rest, the CPU is in "),
-        (50, "Streams, events and handles are made once, not in each step", "in it the CPU is in "),
+        (50, "Streams, events and handles are created there", "in it the CPU is in "),
     ],
 )
 @pytest.mark.first(1)
@@ -220,9 +220,7 @@ def test_what_most_gaps_are_spent_in_is_named_though_the_longest_is_not(tmp_path
         calls(gpu, "cudaEventCreate" if number == 25 else "cudaMalloc", 5_500_000 if number == 25 else 3_000_000)
         gpu.launch("other" if number % 7 else "another", 100_000)
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
-    assert advice.startswith("Take and give back no memory") and evidence.endswith(
-        "their time the CPU is in cudaMalloc"
-    )
+    assert advice.startswith("Allocate and free no memory") and evidence.endswith("their time the CPU is in cudaMalloc")
 
 
 @pytest.mark.parametrize("times", [1, 30])
@@ -246,7 +244,7 @@ def test_one_slow_launch_among_many_gaps_does_not_decide(times: int, tmp_path: P
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap")
     alone = "in it, but not in most of the rest, the CPU is in cudaMemcpyAsync itself"
     assert evidence.endswith(alone) == (times == 1)
-    assert advice.startswith("Look at what the CPU did" if times == 1 else "The call itself takes so long")
+    assert advice.startswith("Look at what the CPU did" if times == 1 else "The call itself takes this long")
 
 
 @pytest.mark.parametrize("kind", ["memcpy", "memset"])
@@ -268,7 +266,7 @@ def test_a_copy_whose_call_takes_the_gap_came_late(kind: str, is_over: bool, tmp
             gpu.ends[7].append(begin + 50_000)
             gpu.launch("gemm_kernel", 500_000)
     evidence, advice = said(gpu.finished(), tmp_path, "long_idle_gap" if is_over else "long_dependency")
-    assert advice.startswith("The call itself takes so long before the device begins" if is_over else "Record alone")
+    assert advice.startswith("The call itself takes this long before the device begins" if is_over else "Record alone")
     assert evidence.endswith("itself") == is_over
 
 
@@ -335,7 +333,7 @@ def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp
         (limit,) = what_if(database, ["cpu=*:0"]).to_dicts()
     assert limit["saving_ns"] is None and "pages of managed memory" in limit["note"]
     assert evidence.startswith("40 gaps of 1.0 ms") and evidence.endswith("mostly to the CPU") == is_to_host
-    assert advice.startswith("The CPU touches pages that lie on the GPU" if is_to_host else "Prefetch pages")
+    assert advice.startswith("The CPU touches pages that are on the GPU" if is_to_host else "Prefetch pages")
 
 
 @pytest.mark.parametrize("reads", ["within", "between", None])
@@ -375,10 +373,8 @@ def test_work_behind_a_function_of_the_cpu_is_not_missing(name: str, tmp_path: P
             gpu.synchronise()
     is_hosted = name == "cudaLaunchHostFunc"
     evidence, advice = said(gpu.finished(), tmp_path, "long_dependency" if is_hosted else "unrecorded_work")
-    assert advice.startswith(
-        "Work after a function of the CPU" if is_hosted else "What it waits for was launched before"
-    )
-    assert evidence.endswith("100% of it after a function of the CPU in the stream") == is_hosted
+    assert advice.startswith("Work behind a host function" if is_hosted else "What it waits for was launched before")
+    assert evidence.endswith("100% of it after a host function in the stream") == is_hosted
 
 
 @pytest.mark.parametrize("are_missing", [True, False])

@@ -81,7 +81,7 @@ def test_only_places_whose_copies_are_pageable_are_told_to_pin(tmp_path: Path) -
     found = {place: (evidence, advice) for place, evidence, advice in advice_of(gpu, "exposed_copy", tmp_path)}
     for place, is_told in (("step/batch", True), ("step/weights", False)):
         evidence, advice = found[place]
-        assert advice.startswith("Pin the host's memory") == ("pageable memory at" in evidence) == is_told
+        assert advice.startswith("Pin host memory") == ("pageable memory at" in evidence) == is_told
 
 
 @pytest.mark.parametrize("returns", [True, False])

@@ -219,7 +219,7 @@ def test_another_device_takes_its_peak_in_the_precision_of_a_product(name: str, 
         changed = apply(scene, found.graph.measured, [parse(f"device={device}")])
         assert changed is not None and changed.length == pytest.approx(np.full(3, 1_000_000 * own / other), abs=1)
         for twice in (f"device={device}", "device=T4"):
-            with pytest.raises(UsageError, match="only one of them can be made"):
+            with pytest.raises(UsageError, match="only one of them can be applied"):
                 apply(scene, found.graph.measured, [parse(f"device={device}"), parse(twice)])
 
 

@@ -155,7 +155,7 @@ def test_a_rank_of_several_can_be_chosen(ranks: list[Path], tmp_path: Path, run_
         run_command("query", folder, "rank_summary", "--rank", 2, "--csv").out.splitlines()[1].startswith("2,trace.2")
     )
     assert "the ranks here are 0, 1, 2" in run_command("summary", folder, "--rank", 9, code=2).err
-    assert "in a statement say" in run_command("query", folder, "select 1", "--rank", 2, code=2).err
+    assert "in a statement write" in run_command("query", folder, "select 1", "--rank", 2, code=2).err
 
 
 @pytest.mark.slow
@@ -297,7 +297,7 @@ def test_what_an_interrupted_analysis_had_read_is_not_read_again(
     monkeypatch.setattr(parts, "make_part", until_the_third)
     with pytest.raises(KeyboardInterrupt) as caught:
         analyze(ranks, tmp_path / "x.duckdb")
-    said = "what was read of 2 of the inputs is kept, and the same command goes on with the others"
+    said = "what was read of 2 of the inputs is kept, and the same command resumes with the others"
     assert left_by(caught.value) == said
     assert not (tmp_path / "x.duckdb").exists()
     trace(ranks[0], 0, (2000, 100, 100))  # changed meanwhile

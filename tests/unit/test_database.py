@@ -46,9 +46,9 @@ def test_a_limit_that_somebody_asked_for_holds(
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("LORABENCH_QUERY_MEMORY", "much", "LORABENCH_QUERY_MEMORY=much: write a size, as 4GB"),
-        ("LORABENCH_INGEST_MEMORY", "5", "LORABENCH_INGEST_MEMORY=5: write a size, as 2GB"),
-        ("LORABENCH_THREADS", "0", "LORABENCH_THREADS=0: write how many, as 4"),
+        ("LORABENCH_QUERY_MEMORY", "much", "LORABENCH_QUERY_MEMORY=much: write a size, like 4GB"),
+        ("LORABENCH_INGEST_MEMORY", "5", "LORABENCH_INGEST_MEMORY=5: write a size, like 2GB"),
+        ("LORABENCH_THREADS", "0", "LORABENCH_THREADS=0: write how many, like 4"),
         ("LORABENCH_THREADS", "2", None),
     ],
 )

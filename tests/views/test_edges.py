@@ -152,7 +152,7 @@ def test_rules_of_the_user_come_first(tmp_path: Path, synthetic_trace: Any) -> N
     [
         (["long_gap_ns"], None, "write NAME=VALUE"),
         (["long_gap_ns=nan"], None, "write NAME=VALUE"),
-        (["long_gap_ns=-1"], None, "no time, count or share is below 0"),
+        (["long_gap_ns=-1"], None, "no time, count or share can be below 0"),
         (["nope=1"], None, "no such threshold: 'nope'"),
         ([], "a,b\n", "the first line must be subject,pattern,class"),
         ([], "subject,pattern,class\nkernels,a,b\n", "line 2: subject is kernel or path"),

@@ -399,7 +399,7 @@ def test_the_answer_and_its_finding_name_them(tmp_path: Path) -> None:
         )
         perfetto.write(database, tmp_path / "x.json")
     assert evidence.endswith("; counters: multiprocessors 97 %, tensor cores 30 %, memory bandwidth 75 %")
-    assert advice.startswith("Memory is its limit, so what counts is bytes. ")
+    assert advice.startswith("Memory is its limit, so bytes are what counts. ")
     assert "ncu" not in advice
     events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
     tensor = [(one["ts"], one["args"]["value"]) for one in events if one["name"] == "Tensor Active [%]"]

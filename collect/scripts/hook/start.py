@@ -13,11 +13,11 @@ SETTINGS = "settings.json"
 PYTHONS = "pythons"  # a line for each Python process, also without torch
 LEDGER = ".ledger.csv"  # of a process: what its storages are for, in the memory pass
 OTHER_THREAD = (
-    "it trained in another thread than the one that imported torch, of which alone this pass records the operators: "
+    "it trained in a thread other than the one that imported torch, the only one whose operators this pass records: "
     "import torch where the training is"
 )
 _FORKED = (
-    "nsys does not follow processes that are forked without a program of their own, as this one that trains: start it "
+    "nsys does not follow processes that are forked without an exec, like this one, which trains: start it "
     "by spawn or torchrun, or leave nsys out of --profiler"
 )
 _CUT = "a process that trains ended by os._exit: nsys loses what it has not written by then, so its ranges end early"

@@ -102,37 +102,37 @@ select
         when waited.reads_back
             then 'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
                 || if(has_torch(waited.source_id),
-                    '(non_blocking=True) and look at it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
+                    '(non_blocking=True) and read it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
                     || 'masks do.',
-                    'asynchronously and look at it a step later.')
+                    'asynchronously and read it a step later.')
         when waited.waits_for = 'memset'
-            then 'Setting memory blocks here, and nothing needs its end: ' || if(
+            then 'Setting memory blocks here, and nothing needs it done: ' || if(
                 has_torch(waited.source_id), 'cudaMemsetAsync in place of cudaMemset, or PyTorch''s zero_() and fill_().',
                 'cudaMemsetAsync in place of cudaMemset.')
         when waited.is_within and waited.rule <> 'synchronisation'
-            then 'A copy within the GPU blocks here, and nothing on the CPU needs its end: cudaMemcpyAsync in place of cudaMemcpy'
+            then 'A copy within the GPU blocks here, and nothing on the CPU needs it done: cudaMemcpyAsync in place of cudaMemcpy'
                 || if(has_torch(waited.source_id), ', or PyTorch''s copy_().', '.')
         when waited.few_bytes is not null and (waited.rule <> 'synchronisation' or waited.waits_for = 'stream')
-            then format('Small copies ({:,.0f} bytes on average): numbers of the program that it moves again and again (indices, masks, '
-                    || 'scales) are moved once and stay on the device', waited.few_bytes)
+            then format('Small copies ({:,.0f} bytes on average): numbers that the program moves again and again (indices, masks, '
+                    || 'scales) should be moved once and stay on the device', waited.few_bytes)
                 || if(has_torch(waited.source_id),
                     ' (torch.tensor(…, device=…) beforehand, register_buffer); a batch is pinned (DataLoader(pin_memory=True)) and '
                     || 'copied with non_blocking=True.',
-                    '; input is copied asynchronously from pinned memory.')
+                    '; copy input asynchronously from pinned memory.')
         when waited.waits_for = 'device'
             then format('Leave it out, or do it every N steps: {}, a timer around a step, or the end of a profile.',
                 if(has_torch(waited.source_id), 'torch.cuda.synchronize()', 'a synchronize() of the code'))
         when waited.waits_for = 'event'
-            then 'An event is waited for: that of a timer (read it some steps later), of a copy that is used (use it later), or '
+            then 'The CPU waits for an event: that of a timer (read it some steps later), of a copy that is used (use it later), or '
                 || if(has_torch(waited.source_id),
                     'of FSDP, which gathers no more than it may hold (limit_all_gathers, larger blocks).',
-                    'of a buffer that is used again (take more buffers).')
+                    'of a buffer that is reused (use more buffers).')
         when waited.waits_for = 'memory' then keep_memory_advice(has_torch(waited.source_id))
         when waited.waits_for = 'host memory'
-            then 'Memory of the host is pinned or given back there, and that waits for the GPU: pin buffers once, before what '
+            then 'Host memory is pinned or freed there, and that waits for the GPU: pin buffers once, before what '
                 || 'counts, and keep them.'
         when waited.waits_for = 'module'
-            then 'Code of the GPU is unloaded there, and that waits for it: keep modules loaded while the program runs.'
+            then 'GPU code is unloaded there, and that waits for the GPU: keep modules loaded while the program runs.'
     end as own_advice
 from waited
 join _blamed_place as blamed

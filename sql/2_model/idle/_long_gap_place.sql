@@ -181,7 +181,7 @@ select
             then 'The GPU may have worked there: the recorder dropped that work, or the calls failed (validate). Record a shorter part '
                 || 'again.'
         when regexp_matches(long.place, '[nr]cclComm(Init|Split|Destroy|Finalize|Abort)')
-            then 'A communicator is made or given up there, which is paid once: start recording after the warm steps.'
+            then 'A communicator is created or destroyed there, which is paid once: start recording after the warm-up steps.'
         when launching.text is not null and cpu.is_launching_alone and not cpu.is_called and not cpu.is_in_system or cpu.is_alone
             then look_before_launch_advice(long.source_id)
         when cpu.is_launching_alone and cpu.is_called
@@ -189,27 +189,27 @@ select
         when cpu.is_launching_alone and cpu.is_in_system
             then system_advice(cpu.os_kind, cpu.has_others)
         when contains(launching.text, 'GraphLaunch')
-            then 'The first launch of a graph makes it ready: replay it once before the recording begins. If each takes so '
+            then 'The first launch of a graph sets it up: replay it once before the recording begins. If each takes this '
                 || 'long, the graph has many nodes: launch ahead of the GPU, or capture fewer and larger kernels.'
         when launching.text is not null and readying.api_call_id is not null
-            then format('The first call makes CUDA ready, which is paid once: warm up before the recording begins. Later ones '
+            then format('The first call initializes CUDA, which is paid once: warm up before the recording begins. Later ones '
                 || 'take {} at most{}.', said_ns(readying.later_ns),
                 if(contains(lower(short.short_name), 'pageable'), ', from pinned memory less', ''))
         when launching.text is not null and coalesce('Pageable' in (moved.src_kind, moved.dst_kind), op.kind = 'memcpy')
-            then 'The call itself takes so long before anything moves: what is pageable is copied to a buffer of the '
-                || 'driver first, so copy from pinned memory; a first call makes CUDA ready.'
+            then 'The call itself takes this long before anything moves: pageable memory is copied to a buffer of the '
+                || 'driver first, so copy from pinned memory; a first call initializes CUDA.'
         when launching.text is not null and op.kind in ('memcpy', 'memset')
-            then 'The call itself takes so long before the device begins: a first call makes CUDA ready, later ones wait for a lock '
+            then 'The call itself takes this long before the device begins: a first call initializes CUDA, later ones wait for a lock '
                 || '(of another thread''s calls) or a core.'
         when launching.text is not null
-            then 'The launch itself takes so long: the first one of a kernel loads it, so warm up before the recording '
+            then 'The launch itself takes this long: a kernel''s first launch loads it, so warm up before the recording '
                 || 'begins; later ones wait for a lock or a core.'
         when cpu.cpu_kind is null and cpu.os_kind is null and not coalesce(cpu.is_between, false) and sampled.is_waiting
             then if(
                 long.source_id in (select source_id from os_call),
-                'It waits there: os_summary has the system''s calls that were traced; if it is in none of them, then for a core '
-                || '(see what else runs on the machine, and whether the process may use few: taskset, a container''s limit).',
-                'It waits there for a file, a lock, another process or a core: record the system''s calls, too (nsys profile '
+                'It waits there: os_summary has the system calls that were traced; if it is in none of them, then for a core '
+                || '(see what else runs on the machine, and whether the process may use only a few: taskset, a container''s limit).',
+                'It waits there for a file, a lock, another process or a core: record system calls, too (nsys profile '
                 || '--trace=cuda,nvtx,osrt).'
             )
         when cpu.cpu_kind is null and cpu.os_kind is null and not coalesce(cpu.is_between, false) and sampled.said is not null
@@ -220,15 +220,15 @@ select
         when cpu.os_kind is not null
             then system_advice(cpu.os_kind, cpu.has_others)
         when cpu.cpu_kind is null and cpu.is_between and long.source_id in (from reading)
-            then 'Input is read within the steps, so look at what the loop does between them: if it logs, saves or evaluates, more '
-                || 'rarely, or in a thread of its own; ranges '
+            then 'Input is read within the steps, so look at what the loop does between them: if it logs, saves or evaluates, do that less '
+                || 'often, or in a separate thread; ranges '
                 || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
         when cpu.cpu_kind is null and cpu.is_between
             then 'Most loops get their input there. '
                 || if(has_torch(long.source_id),
                     'Load ahead: DataLoader(num_workers=…, prefetch_factor=…, persistent_workers=True).',
-                    'Load ahead: read and prepare it in threads of its own.')
-                || ' If it logs, saves or evaluates instead: more rarely; ranges '
+                    'Load ahead: read and prepare it in separate threads.')
+                || ' If it logs, saves or evaluates instead: less often; ranges '
                 || if(has_torch(long.source_id), '(lorabench.span)', '(NVTX)') || ' say which.'
         when cpu.cpu_kind is null
             then 'Name what the CPU does there with ranges '
@@ -241,26 +241,26 @@ select
             then call_advice(cpu.cpu_in, long.occurrence_cnt <= 2 or 2 * long.longest_ns > long.saving_ns,
                 long.longest_ns >= 1000000000, has_torch(long.source_id))
         when cpu.cpu_kind = 'annotation' and regexp_matches(cpu.cpu_in, '(?i)nvrtc|compil(e|ing|ation)([^dr]|$)')
-            then 'Something is compiled there, which is paid once for each kernel: warm up before the recording begins; in short '
-                || 'runs keep what is compiled in a cache on disk.'
+            then 'Something is compiled there, which is paid once for each kernel: warm up before the recording begins; for short '
+                || 'runs keep compiled code in a cache on disk.'
         when cpu.cpu_kind = 'operator' and regexp_matches(cpu.cpu_in, 'aten::_?pin_memory')
-            then 'Memory of the host is pinned there, which takes long: pin buffers once and copy into them, or let the loader''s '
+            then 'Host memory is pinned there, which takes long: pin buffers once and copy into them, or let the loader''s '
                 || 'thread do it (DataLoader(pin_memory=True)).'
         when cpu.cpu_kind = 'operator' and contains(short.short_name, 'HtoD')
             and not regexp_matches(cpu.cpu_in, 'copy|aten::(to|pin_memory|clone|contiguous|empty)\b')
             then 'The CPU computes there what is then copied: compute it on the GPU (device="cuda"), or ahead, in workers of '
                 || 'a DataLoader.'
         when cpu.cpu_kind = 'operator'
-            then 'Compare its calls (range_instance): if some alone are slow, it allocates, compiles or searches an '
+            then 'Compare its calls (range_instance): if only some are slow, it allocates, compiles or searches for an '
                 || 'algorithm (cudnn.benchmark, MIOpen), or lacks a core; if all are, call it less often.'
         when cpu.cpu_kind = 'many'
-            then 'Do less in many small steps there: fewer and larger operators (fused, compiled, foreach), nothing '
-                || 'asked of each tensor in Python.'
+            then 'Take fewer small steps there: fewer and larger operators (fused, compiled, foreach), nothing '
+                || 'checked tensor by tensor in Python.'
         when cpu.cpu_kind = 'python' and regexp_matches(cpu.cpu_in, '(?i)empty_?cache')
-            then 'empty_cache() waits for the GPU and gives its memory back, and what follows asks for it anew: leave it out of '
+            then 'empty_cache() waits for the GPU and releases its memory, and what follows allocates it again: leave it out of '
                 || 'steps.'
         when cpu.cpu_kind = 'python' and regexp_matches(cpu.cpu_in, '\bgc\.collect|<built-in function collect>|gc\.py')
-            then 'Garbage is collected by hand there: leave it out of steps, or do it every few hundred.'
+            then 'Garbage is collected explicitly there: leave it out of steps, or do it every few hundred.'
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
         else 'Look at what is done there besides launching: input, logging, saving'

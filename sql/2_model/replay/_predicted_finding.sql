@@ -158,8 +158,8 @@ select
             when found.is_of_link
                 then found.evidence || format(
                     if(
-                        shared.place_cnt = 1, '; without them {} less (then the rest is the limit); if they are only hidden beside other work, {} (the link is busy)',
-                        '; with all such copies gone, these save {} (then the rest is the limit); if they are only hidden beside other work, {} (the link is busy)'
+                        shared.place_cnt = 1, '; without them {} less (then the rest is the limit); if they are only hidden behind other work, {} (the link is busy)',
+                        '; with all such copies gone, these save {} (then the rest is the limit); if they are only hidden behind other work, {} (the link is busy)'
                     ),
                     said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns),
                     said_ns(found.saving_ns * least(shared.hidden_ns, shared.shared_ns) / shared.limit_ns))
@@ -167,8 +167,8 @@ select
                 then found.evidence || format(
                     if(
                         coalesce(starts_with(found.advice, 'Pin '), false),
-                        '; pinned and beside the other work that is here {} less',
-                        '; {} of them fit beside the other work that is here'
+                        '; pinned and run beside the other work here, {} less',
+                        '; {} of them fit beside the other work here'
                     ),
                     said_ns(found.saving_ns * shared.beside_ns / shared.limit_ns))
             when not shared.is_predicted then found.evidence
