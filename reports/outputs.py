@@ -63,7 +63,8 @@ class Target:
             raise UsageError(f"-o {path} is the database, which has no --format {format}")
         if format is None and path.suffix not in (_DATABASE, *_SUFFIXES):
             raise UsageError(
-                f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format; for a folder write {path}/"
+                f"-o {path}: write .csv, .parquet, .json, .html or .duckdb, or name the --format; "
+                f"for a folder write {path}/"
             )
         if format not in (None, Format.mlora) and _SUFFIXES.get(path.suffix, format) != format:
             raise UsageError(f"choose one of -o {path} and --format {format}")
