@@ -37,7 +37,7 @@ select
     is_attention,
     format('{:,.0f} MiB at the peak are short-lived; the largest: {}', cost_bytes / 1048576, place) as evidence,
     case
-        when place = 'outside all ranges' and stack = '' and source_id in (select source_id from source where kind = 'snapshot')
+        when place = 'outside all ranges' and stack = '' and source_id in (select source_id from source where not kind_has_work(kind))
             then 'Nothing in the recording says what they are, and activations may be among them: record stacks '
                 || '(torch.cuda.memory._record_memory_history(stacks="all")).'
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')

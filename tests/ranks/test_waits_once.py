@@ -58,7 +58,7 @@ def test_who_waits_in_several_collectives_at_once_waits_once(
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=4, max_size=8)
 
 
-@dear(5, long=50)
+@dear(2, long=50)
 @given(LENGTHS, st.sets(st.integers(0, 7)))
 def test_on_cpus_they_are_blamed_who_come_late(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[tuple[int, ...]], swapped: set[int]
