@@ -324,6 +324,7 @@ def memory_event(time_us: float, size: int, address: int, live: int) -> dict[str
 
 FSDP = [f"{LIBRARY}/torch/distributed/fsdp/_fully_shard/_fsdp_param.py:560 alloc_all_gather_outputs",
         f"{LIBRARY}/torch/nn/modules/module.py:9 _call_impl", "/me/train.py:3 main"]  # fmt: skip
+DDP = [f"{LIBRARY}/torch/nn/parallel/distributed.py:1210 _ddp_init_helper", "/me/train.py:3 main"]
 LOSS = [f"{LIBRARY}/torch/nn/functional.py:3500 cross_entropy", "/me/model.py:9 forward", "/me/train.py:3 main"]
 AGAIN = [f"{LIBRARY}/torch/nn/modules/linear.py:1 forward", f"{LIBRARY}/torch/utils/checkpoint.py:488 checkpoint",
          "/me/train.py:3 main"]  # fmt: skip
@@ -400,3 +401,11 @@ def test_fragments_are_what_is_not_in_use_when_most_is(tmp_path: Path) -> None:
     with opened(tmp_path / "run.json") as database:
         found = database.rows("select reserved_bytes >> 20, unused_bytes >> 20 from memory_fragmentation")
     assert found == [(1394, 375)]
+
+
+@pytest.mark.parametrize("is_view", [True, False])
+def test_buckets_of_ddp_are_gradients_and_twice_where_they_are_copied(is_view: bool, tmp_path: Path) -> None:
+    kept = [(FORWARD, BACKWARD), *([] if is_view else [(BACKWARD, None)] * 10)]
+    evidence, advice = findings(tmp_path, stack(*DDP), None, kept)["gradients"]
+    assert "40 of them are the buckets of DDP" in evidence
+    assert ("gradient_as_bucket_view=True" in advice) is not is_view

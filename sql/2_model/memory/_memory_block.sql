@@ -183,6 +183,7 @@ judged as (
                     else coalesce(made_as, 'unknown')
                 end
             when made_as = 'gathered' then 'parameter'
+            when made_as = 'bucket' then 'gradient'
             when is_quantisation then 'quantisation_workspace'
             when is_compiled and phase is distinct from 'backward'
                 and (free_ns is null or free_phase in ('backward', 'recompute')) then 'activation'

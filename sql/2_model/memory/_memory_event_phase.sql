@@ -25,7 +25,7 @@
 --         tells
 --   is_compiled       boolean   whether a graph compiled by inductor asked for it
 --   made_as           varchar   'parameter': what a model asked for as it was made, loaded or moved, 'adapter_parameter': PEFT's,
---         'gathered': what FSDP gathers of parameters, 'optimizer_state': what an
+--         'gathered': what FSDP gathers of parameters, 'bucket': DDP's of gradients, 'optimizer_state': what an
 --         optimizer of the program's own asked for as it was made, NULL for others
 --   is_generating     boolean   whether a generation of text asked for it
 --   is_evaluating     boolean   whether a function that evaluates did
@@ -67,6 +67,8 @@ stack_phase as (
         -- where FSDP gathers what ranks have of each weight
         regexp_matches(text, 'alloc_all_gather_outputs|_alloc_padded_unsharded_flat_param') as is_gathering,
         regexp_matches(text, '\bpeft/tuners/') as is_of_adapter,
+        -- DDP's buckets, which it makes anew in the order in which gradients came
+        regexp_matches(text, '^(\(\w+\) < )?torch/nn/parallel/distributed\.py:\d+ (_ddp_init_helper|_pre_forward)( <|$)') as is_bucket,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
@@ -101,6 +103,7 @@ select
     coalesce(path_phase.is_compiled or stack_phase.is_compiled, false) as is_compiled,
     case
         when stack_phase.is_gathering then 'gathered'
+        when stack_phase.is_bucket then 'bucket'
         when stack_phase.is_of_adapter
             and (stack_phase.is_loading or stack_phase.is_making or ends_with(stack_phase.asked_by, ' __init__'))
             then 'adapter_parameter'
