@@ -40,6 +40,9 @@ select
         when place = 'outside all ranges' and stack = '' and source_id in (select source_id from source where not kind_has_work(kind))
             then 'Nothing in the recording says what they are, and activations may be among them: record stacks '
                 || '(torch.cuda.memory._record_memory_history(stacks="all")).'
+        when regexp_matches(stack, ' (nested_concat|pad_across_processes|evaluation_loop|prediction_step)( <|$)')
+            then 'An evaluation gathers what the model puts out: move it to the CPU every few batches (eval_accumulation_steps=N), keep '
+                || 'less of it (preprocess_logits_for_metrics), or use smaller batches.'
         when regexp_matches(place, 'Optimizer\.step|torch/optim/') and not contains(place, 'zero_grad')
             then case
                 when regexp_matches(place || stack, '(?i)8bit|bitsandbytes')

@@ -409,3 +409,10 @@ def test_buckets_of_ddp_are_gradients_and_twice_where_they_are_copied(is_view: b
     evidence, advice = findings(tmp_path, stack(*DDP), None, kept)["gradients"]
     assert "40 of them are the buckets of DDP" in evidence
     assert ("gradient_as_bucket_view=True" in advice) is not is_view
+
+
+def test_what_an_evaluation_of_transformers_gathers_is_named(tmp_path: Path) -> None:
+    helpers = f"{LIBRARY}/transformers/trainer_pt_utils.py"
+    gathered = stack(f"{helpers}:90 torch_pad_and_concatenate", f"{helpers}:120 nested_concat", "/me/train.py:3 main")
+    _, advice = findings(tmp_path, gathered, gathered, [(FORWARD, BACKWARD)])["temporaries"]
+    assert "eval_accumulation_steps=N" in advice
