@@ -16,5 +16,17 @@ select
         || if(source_id in (from _expandable), '', 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and ')
         || 'fewer different sizes.',
         'The run must use less memory: start with what takes most.'
+    )
+    -- the first step allocates them; a second backward shows that an optimizer worked which nothing names
+    || if(
+        source_id in (select source_id from _memory_learning)
+        and source_id not in (
+            select source_id
+            from _memory_phase_stretch
+            group by source_id
+            having bool_or(phase = 'optimizer') or count(*) filter (phase = 'backward') > 1
+        ),
+        ' No step has finished: gradients and optimizer states of all trained weights come on top (Adam: three times their size).',
+        ''
     ) as advice
 from out_of_memory

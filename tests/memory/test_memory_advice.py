@@ -416,3 +416,23 @@ def test_what_an_evaluation_of_transformers_gathers_is_named(tmp_path: Path) -> 
     gathered = stack(f"{helpers}:90 torch_pad_and_concatenate", f"{helpers}:120 nested_concat", "/me/train.py:3 main")
     _, advice = findings(tmp_path, gathered, gathered, [(FORWARD, BACKWARD)])["temporaries"]
     assert "eval_accumulation_steps=N" in advice
+
+
+@pytest.mark.parametrize("stepped", [False, True])
+def test_what_the_first_step_would_have_allocated_besides_is_said(stepped: bool, tmp_path: Path) -> None:
+    train = stack(f"{LIBRARY}/torch/nn/modules/module.py:9 _call_impl", "/me/train.py:3 train")
+    events = [
+        {"action": action, "addr": number << 40, "size": 40 * MIB, "stream": 0, "time_us": number, "frames": frames}
+        for number, (action, frames) in enumerate(
+            [("alloc", train), ("alloc", BACKWARD)]
+            + [("alloc", stack(f"{LIBRARY}/torch/optim/adamw.py:205 _init_group"))] * stepped
+            + [("alloc", train)], start=1,
+        )
+    ]  # fmt: skip
+    events.append(
+        {"action": "oom", "addr": 0, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": train, "device_free": 0}
+    )
+    (tmp_path / "x.pickle").write_bytes(pickle.dumps({"segments": [], "device_traces": [events]}))
+    with opened(tmp_path / "x.pickle") as database:
+        ((advice,),) = database.rows("select advice from memory_finding where rule = 'out_of_memory'")
+    assert ("No step has finished" in advice) is not stepped
