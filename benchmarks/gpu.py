@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from lorabench.collect.batch_lora import operators
+from lorabench.collect.batch_lora.plan import Plan, Slice
 from lorabench.collect.batch_lora.stacked import Stack, StackedLayer
 from lorabench.collect.instruments import spans, watchers
 from lorabench.collect.run import extra_steps, measure
@@ -255,12 +256,12 @@ def operator(out: Path) -> None:
 def operator_ways(count: int, width: int, rows: int, length: int) -> tuple[list[Callable[[], Any]], int]:
     """Forward and backward in each way, and the bytes of x."""
     ranks = [(8, 16, 32, 64)[n % 4] for n in range(count)]
-    slices = tuple(operators.Slice(f"a{n}", n * rows, (n + 1) * rows, r, 2.0, 0.0) for n, r in enumerate(ranks))
+    slices = tuple(Slice(f"a{n}", n * rows, (n + 1) * rows, r, 2.0, 0.0) for n, r in enumerate(ranks))
     x = torch.randn(count * rows, length, width, device=DEVICE, dtype=torch.bfloat16).requires_grad_()
     base, grad = torch.randn_like(x), torch.randn_like(x)
     shapes = [shape for r in ranks for shape in ((r, width), (width, r))]
     weights = [(torch.randn(shape, device=DEVICE) / 64).requires_grad_() for shape in shapes]
-    plan = operators.Plan(slices, len(x), width, None, 3, {})
+    plan = Plan(slices, len(x), width, None, 3, {})
     uneven = _Uneven(slices, len(x), width, None, 3, {})
     layer = stacked_layer(ranks, weights)
     forwards: list[Callable[[], torch.Tensor]] = [
@@ -291,11 +292,11 @@ def stacked_layer(ranks: Sequence[int], weights: Sequence[torch.Tensor]) -> Stac
     return stack.layer("layer")
 
 
-class _Uneven(operators.Plan):
+class _Uneven(Plan):
     is_even = False  # type: ignore[assignment]
 
 
-def peft_loop(x: torch.Tensor, slices: Sequence[operators.Slice], weights: Sequence[torch.Tensor]) -> torch.Tensor:
+def peft_loop(x: torch.Tensor, slices: Sequence[Slice], weights: Sequence[torch.Tensor]) -> torch.Tensor:
     """As PEFT computes one adapter after another: x in the type of the weights."""
     parts = []
     for n, s in enumerate(slices):

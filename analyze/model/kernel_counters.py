@@ -4,10 +4,11 @@ CUPTI's range profiler notes kernels in the order of their launches, with neithe
 kernel is the n-th launch's where there are as many of both.
 """
 
+import numpy as np
 import pyarrow as pa
 
 from ..attribute.attribution import Attribution
-from ..attribute.intervals import Ints
+from ..attribute.intervals import NONE, Ints
 from ..attribute.ranges import Ranges
 from ..read.staging import Staging
 from .places import innermost
@@ -32,21 +33,20 @@ def write(staging: Staging, ranges: Ranges, found: Attribution, threads: Ints, f
 
     `threads` are the threads of the tracks, `first_range` the id of the first of the ranges.
     """
-    run = staging.database.connection.execute
     profiled = staging.database.columns(_PROFILED)["profiled_id"]
     if len(profiled):
         launch = staging.database.columns(_LAUNCHES)
+        at = np.full(len(profiled), NONE)
         if len(launch["start_ns"]) == len(profiled):
             at = innermost(ranges, found, threads, launch["thread_id"], launch["start_ns"])
-            launched = pa.table({"profiled_id": profiled, "range_id": pa.array(at + first_range, mask=at < 0)})
         else:
             staging.fact(
                 "missing", "launches of profiled kernels",
                 f"{len(profiled)} kernels, {len(launch['start_ns'])} launches",
                 "which kernel belongs to which launch is not known: their counters are of no range",
             )  # fmt: skip
-            launched = pa.table({"profiled_id": profiled, "range_id": pa.nulls(len(profiled), pa.int64())})
+        launched = pa.table({"profiled_id": profiled, "range_id": pa.array(at + first_range, mask=at < 0)})
         staging.database.connection.register("launched", launched)
-        run(_COUNTED)
+        staging.database.connection.execute(_COUNTED)
         staging.database.connection.unregister("launched")
     staging.drop("staged_kernel_counter")

@@ -108,13 +108,13 @@ def least_ns(scene: Scene, changes: Sequence[Change]) -> int:
     return 0 if weights is None else scene.link_ns(weights)
 
 
-def describe(change: Change, has_gpu: bool, is_mostly_pages: bool = False) -> str:
-    """What a change is, in one sentence."""
+def describe(scene: Scene, change: Change) -> str:
+    """What a change is in a source, in one sentence."""
     if change.kind == "scale":
-        what = "kernels" if has_gpu else "operators"
+        what = "kernels" if len(scene.work) else "operators"
         return f"{what} matching {change.where} take {change.factor:g} times as long"
     if change.kind == "cpu":
-        if is_mostly_pages:
+        if scene.is_mostly_pages:
             return "pages of managed memory move when the CPU or the GPU touches them"
         if not change.factor:
             return "the CPU takes no time here: the limit for whatever makes it faster"

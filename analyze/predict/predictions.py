@@ -157,9 +157,7 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     for changes in asked:
         saving, left_out = saved_by(scene, changes)
         notes = [
-            f"{change} left out: with it steps are no shorter"
-            if change in left_out
-            else describe(change, bool(len(scene.work)), scene.is_mostly_pages)
+            f"{change} left out: with it steps are no shorter" if change in left_out else describe(scene, change)
             for change in changes
         ]
         rows.append(

@@ -159,13 +159,12 @@ def _foreign(tally: Tally) -> str:
     many = _MANY_UNREAD if any(becomes for _, _, becomes in tally.events) else 1  # where nothing else is read, any
     begun = sum(count for (phase, *_), count in tally.events.items() if phase == "B")
     if begun >= many:
-        return (
-            f"events with separate begin and end (B, E), {begun}, are not read: of another program, or of torch.compile"
-        )
+        pairs = f"{begun:,} event{'s' * (begun > 1)} with separate begin and end (B, E)"
+        return f"{pairs} not read: of another program, or of torch.compile"
     nameless = sum(count for (phase, category, _), count in tally.events.items() if phase == "X" and not category)
     if nameless >= many:
         return (
-            f"timed events without a category, {nameless}, are not read: of another program, or of "
+            f"{nameless:,} timed event{'s' * (nameless > 1)} without a category not read: of another program, or of "
             "torch.autograd.profiler before torch.profiler"
         )
     return ""

@@ -5,10 +5,9 @@ delta [rows, …, out]: scaling · B·A·dropout(x) in each adapter's rows, 0 in
 up to rounding, gradients included.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,95 +15,10 @@ import torch.nn.functional as F
 from ..instruments import ranges
 from ..instruments.spans import span
 from . import dropout
+from .plan import Plan, exact
 from .stacked import StackedLayer
 
-T = TypeVar("T")
-
 _GROUPED_ALIGNMENT = 8  # values: torch's grouped product wants strides of 16 bytes
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The rows [start, stop) of one adapter and how it acts on them."""
-
-    name: str
-    start: int
-    stop: int
-    rank: int
-    scaling: float
-    rate: float  # of dropout
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What one layer does with a union batch of `rows` rows."""
-
-    slices: tuple[Slice, ...]
-    rows: int
-    out_features: int
-    keys: torch.Tensor | None
-    layer: int
-    masks: dict[Any, Any]
-
-    def dropped(self, x: torch.Tensor, part: Slice) -> torch.Tensor:
-        """The slice's rows of x after dropout, to be differentiated."""
-        own = x[part.start : part.stop]
-        return dropout.dropped(own, *self._dropout_of(part, x.device)) if part.rate else own
-
-    def drop(self, tensors: Sequence[torch.Tensor], part: Slice) -> list[torch.Tensor]:
-        """Tensors that have the slice's rows alone, after the same dropout."""
-        return dropout.drop(tensors, *self._dropout_of(part, tensors[0].device)) if part.rate else list(tensors)
-
-    def _dropout_of(self, part: Slice, device: torch.device) -> tuple[torch.Tensor, int, dropout.Rates]:
-        assert self.keys is not None
-        return self.keys[part.start : part.stop], self.layer, self.rates(device).rows(part.start, part.stop)
-
-    @property
-    def is_even(self) -> bool:
-        """Whether every row belongs to an adapter and all adapters have as many."""
-        size = self.slices[0].stop - self.slices[0].start
-        return size * len(self.slices) == self.rows and all(s.stop - s.start == size for s in self.slices)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The adapters that take part."""
-        return tuple(s.name for s in self.slices)
-
-    @property
-    def has_dropout(self) -> bool:
-        """Whether any adapter drops anything."""
-        return any(s.rate for s in self.slices)
-
-    def rates(self, device: torch.device) -> dropout.Rates:
-        """Each row's rate of dropout, 0 in rows of none."""
-
-        def make() -> dropout.Rates:
-            values = [0.0] * self.rows
-            for s in self.slices:
-                values[s.start : s.stop] = [s.rate] * (s.stop - s.start)
-            return dropout.Rates.of(values, device)
-
-        return self.known(("rates", self.slices, self.rows), make)
-
-    def mask(self, width: int, like: torch.Tensor) -> torch.Tensor:
-        """[rows, adapters · width]: an adapter's scaling where row and columns are its own, else 0."""
-
-        def make() -> torch.Tensor:
-            values = torch.zeros(self.rows, len(self.slices) * width, dtype=torch.float64)
-            for n, s in enumerate(self.slices):
-                values[s.start : s.stop, n * width : n * width + s.rank] = s.scaling
-            return dropout.on(like.device, _exact(values, like.dtype))
-
-        return self.known(("mask", width, self.slices, self.rows, like.dtype), make)
-
-    def known(self, key: Any, make: Callable[[], T]) -> T:
-        """What was made before for the same key; a graph being compiled makes it inside, where it is a constant."""
-        if torch.compiler.is_compiling():
-            return make()
-        if key not in self.masks:
-            self.masks[key] = make()
-        found: T = self.masks[key]
-        return found
 
 
 def looped(x: torch.Tensor, plan: Plan, weights: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -326,9 +240,8 @@ def _drop_rows(
     """The rows of all adapters after dropout, and the gradient of x after the same; as they are where none drops."""
     if not plan.has_dropout:
         return x, grad_x
-    assert plan.keys is not None
     both = (x,) if grad_x is None else (x, grad_x)
-    own, *rest = dropout.drop(both, plan.keys, plan.layer, plan.rates(x.device))
+    own, *rest = dropout.drop(both, *plan.dropout_of(0, plan.rows, x.device))
     return own, rest[0] if rest else None
 
 
@@ -347,14 +260,6 @@ def _ends(plan: Plan, x: torch.Tensor) -> torch.Tensor:
     return plan.known(("ends", tokens, plan.slices), make)
 
 
-def _exact(scalings: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Scalings to multiply values of this type with, in 32 bits where fewer would round them: 4/3 in bfloat16 is off by
-    0.3 %, in the same direction for every value.
-    """
-    narrow = scalings.to(dtype)
-    return narrow if torch.equal(narrow.double(), scalings) else scalings.to(torch.promote_types(dtype, torch.float32))
-
-
 def _row_scale(plan: Plan, like: torch.Tensor) -> torch.Tensor:
     """Each row's scaling, 0 in rows of none, to multiply [rows, …, n] with."""
 
@@ -362,7 +267,7 @@ def _row_scale(plan: Plan, like: torch.Tensor) -> torch.Tensor:
         values = torch.zeros(plan.rows, dtype=torch.float64)
         for s in plan.slices:
             values[s.start : s.stop] = s.scaling
-        return dropout.on(like.device, _exact(values, like.dtype))
+        return dropout.on(like.device, exact(values, like.dtype))
 
     return _per_row(plan.known(("scale", plan.slices, plan.rows, like.dtype), make), like)
 

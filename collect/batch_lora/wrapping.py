@@ -21,7 +21,8 @@ from torch import nn
 from ...errors import UsageError
 from . import dropout
 from .layers import layer_key, lora_layers
-from .operators import Plan, Slice, fused, fused_onto, looped, pruned
+from .operators import fused, fused_onto, looped, pruned
+from .plan import Plan, Slice
 from .stacked import Stack, StackedLayer
 
 OPERATORS = ("fused", "loop")

@@ -24,6 +24,8 @@ def lines(found: Row, inputs: Sequence[str], rank: int | None = None) -> list[st
         recording = how_to_record(found["recorder"])
         if any("driver version" in text and "not supported" in text for text in found["diagnostics"]):
             recording = "a newer nsys, which knows this CUDA driver"
+        if any("No CUDA events collected" in text for text in found["diagnostics"]):
+            recording += ", the command that uses the GPU"  # nsys was asked for it, and saw none
         return [f"next: record with {recording}"]
     commands = ["report {} --open", *islice([*_improving(found, inputs), *_asked(found)], 2)]
     if len(inputs) > 1:  # which query does not take

@@ -4,8 +4,7 @@
 
 with
 gradient as (
-    select *, coalesce(regexp_matches(stack, 'torch/nn/parallel/distributed\.py:\d+ (_ddp_init_helper|_pre_forward)( <|$)'), false)
-        as is_bucket
+    select *, coalesce(is_of_ddp_buckets(stack), false) as is_bucket
     from memory_peak
     where category = 'gradient'
 )

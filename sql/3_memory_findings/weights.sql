@@ -29,9 +29,7 @@ trained as (
         -- Adam's two moments of 32 bits each: of a frozen base it has none
         sum(live_bytes) filter (category = 'optimizer_state') as state_bytes,
         sum(live_bytes) filter (category = 'parameter') as weight_bytes,
-        coalesce(sum(live_bytes) filter (
-            category = 'parameter' and regexp_matches(stack, 'alloc_all_gather_outputs|_alloc_padded_unsharded_flat_param')
-        ), 0) as gathered_bytes
+        coalesce(sum(live_bytes) filter (category = 'parameter' and gathers_weights(stack)), 0) as gathered_bytes
     from memory_peak
     left join gradients using (source_id, device)
     group by source_id, device

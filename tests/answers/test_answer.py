@@ -363,7 +363,7 @@ def test_a_file_in_which_the_operating_system_alone_is_timed_says_so(run_command
     assert said[2:] == [
         "  nsys: CUDA profiling might have not been started correctly.",
         "  nsys: No CUDA events collected. Does the process use CUDA?",
-        "next: record with nsys profile --trace=cuda,nvtx",
+        "next: record with nsys profile --trace=cuda,nvtx, the command that uses the GPU",
     ]
 
 

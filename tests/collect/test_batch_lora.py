@@ -17,6 +17,7 @@ pytest.importorskip("peft")
 from lorabench.collect.batch_lora import operators  # noqa: E402
 from lorabench.collect.batch_lora import wrapping as batch_lora  # noqa: E402
 from lorabench.collect.batch_lora.layers import lora_layers  # noqa: E402
+from lorabench.collect.batch_lora.plan import Plan, Slice  # noqa: E402
 from lorabench.collect.settings.spec import from_dict  # noqa: E402
 from lorabench.collect.workload.training import Trainer  # noqa: E402
 from lorabench.errors import UsageError  # noqa: E402
@@ -438,7 +439,7 @@ def test_the_fused_operator_needs_as_many_products_for_eight_adapters_as_for_one
     assert _products("loop", 4) > 2 * _products("fused", 4)
 
 
-def _random(slices: tuple[operators.Slice, ...], rows: int, seed: int, dtype: Any) -> tuple[Any, list[Any]]:
+def _random(slices: tuple[Slice, ...], rows: int, seed: int, dtype: Any) -> tuple[Any, list[Any]]:
     random = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, 3, 16, generator=random, dtype=dtype).requires_grad_()
     shapes = [shape for s in slices for shape in ((s.rank, 16), (8, s.rank))]
@@ -461,21 +462,19 @@ def fused_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "slices",
     [
-        (operators.Slice("a", 0, 2, 4, 2.0, 0.0), operators.Slice("b", 3, 4, 8, 0.5, 0.3)),
-        (operators.Slice("a", 0, 1, 4, 1.0, 0.5), operators.Slice("b", 1, 4, 4, 3.0, 0.0)),
-        (operators.Slice("a", 1, 2, 4, 1.0, 0.0),),
-        (operators.Slice("a", 0, 2, 4, 2.0, 0.2), operators.Slice("b", 2, 4, 8, 0.5, 0.0)),
-        (operators.Slice("a", 0, 4, 4, 2.0, 0.2),),
-        (operators.Slice("a", 0, 2, 12, 4 / 3, 0.0), operators.Slice("b", 2, 4, 24, 10 / 24, 0.0)),
+        (Slice("a", 0, 2, 4, 2.0, 0.0), Slice("b", 3, 4, 8, 0.5, 0.3)),
+        (Slice("a", 0, 1, 4, 1.0, 0.5), Slice("b", 1, 4, 4, 3.0, 0.0)),
+        (Slice("a", 1, 2, 4, 1.0, 0.0),),
+        (Slice("a", 0, 2, 4, 2.0, 0.2), Slice("b", 2, 4, 8, 0.5, 0.0)),
+        (Slice("a", 0, 4, 4, 2.0, 0.2),),
+        (Slice("a", 0, 2, 12, 4 / 3, 0.0), Slice("b", 2, 4, 24, 10 / 24, 0.0)),
     ],
     ids=[
         "a gap, unequal ranks", "unequal rows", "one of five rows", "equal rows, unequal ranks", "one adapter",
         "scalings that few bits round",
     ],
 )  # fmt: skip
-def test_all_operators_are_one_function(
-    slices: tuple[operators.Slice, ...], x_needs_gradient: bool, fused_way: str
-) -> None:
+def test_all_operators_are_one_function(slices: tuple[Slice, ...], x_needs_gradient: bool, fused_way: str) -> None:
     keys = torch.arange(5, dtype=torch.int32) * 7919
     results = []
     rows = 5 if slices[-1].stop < 4 or slices[0].stop == 1 else 4
@@ -483,7 +482,7 @@ def test_all_operators_are_one_function(
     for operator in (operators.looped, operators.pruned, operators.fused):
         x, weights = _random(slices, rows, 1, dtype)
         x.requires_grad_(x_needs_gradient)
-        delta = operator(x, operators.Plan(slices, rows, 8, keys[:rows], 11, {}), weights)
+        delta = operator(x, Plan(slices, rows, 8, keys[:rows], 11, {}), weights)
         (delta**2).sum().backward()
         gradients = [w.grad for w in weights] + ([x.grad] if x_needs_gradient else [])
         results.append([delta, *gradients])
@@ -495,13 +494,13 @@ def test_all_operators_are_one_function(
 @pytest.mark.parametrize("rows", [(2, 2), (1, 3)])
 def test_a_scaling_is_not_rounded_to_the_type_of_activations(rows: tuple[int, int]) -> None:
     # 4/3 in bfloat16 is 1.3359: each delta would be 0.2 % too large, which no mean takes out
-    first = operators.Slice("a", 0, rows[0], 12, 4 / 3, 0.0)
-    slices = (first, operators.Slice("b", rows[0], 4, 12, 4 / 3, 0.0))
+    first = Slice("a", 0, rows[0], 12, 4 / 3, 0.0)
+    slices = (first, Slice("b", rows[0], 4, 12, 4 / 3, 0.0))
     results = {}
     for dtype in (torch.float64, torch.bfloat16):
         x, weights = _random(slices, 4, 3, torch.bfloat16)
         x, weights = x.detach().to(dtype), [w.detach().to(dtype) for w in weights]
-        results[dtype] = operators.fused(x, operators.Plan(slices, 4, 8, None, 11, {}), weights).double()
+        results[dtype] = operators.fused(x, Plan(slices, 4, 8, None, 11, {}), weights).double()
     exact, rounded = results.values()
     assert abs((rounded * exact).sum() / (exact * exact).sum() - 1) < 1e-3
 

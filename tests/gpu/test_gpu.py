@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 from lorabench.collect.batch_lora import dropout, operators  # noqa: E402
+from lorabench.collect.batch_lora.plan import Plan, Slice  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -258,7 +259,7 @@ def test_launches_of_stacked_adapters_do_not_grow_at_all(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("ranks", [(8, 8, 8), (8, 16, 8)], ids=["equal", "unequal"])
 def test_the_grouped_product_of_the_device_gives_the_same_numbers(ranks: tuple[int, ...]) -> None:
-    slices = tuple(operators.Slice(f"a{n}", 2 * n, 2 * n + 2, rank, 0.5 + n, 0.1 * n) for n, rank in enumerate(ranks))
+    slices = tuple(Slice(f"a{n}", 2 * n, 2 * n + 2, rank, 0.5 + n, 0.1 * n) for n, rank in enumerate(ranks))
     found = []
     for dtype, operator in ((torch.float32, operators.looped), (torch.bfloat16, operators.fused)):
         random = torch.Generator("cuda").manual_seed(0)
@@ -266,7 +267,7 @@ def test_the_grouped_product_of_the_device_gives_the_same_numbers(ranks: tuple[i
         shapes = [shape for s in slices for shape in ((s.rank, 64), (128, s.rank))]
         weights = [torch.randn(s, generator=random, device="cuda").to(dtype).requires_grad_() for s in shapes]
         keys = torch.arange(6, dtype=torch.int32, device="cuda") * 7919
-        plan = operators.Plan(slices, 6, 128, keys, 3, {})
+        plan = Plan(slices, 6, 128, keys, 3, {})
         delta = operator(x, plan, weights)
         delta.float().pow(2).sum().backward()
         found.append([t.float() for t in (delta, x.grad, *(w.grad for w in weights))])

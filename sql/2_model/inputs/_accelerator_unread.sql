@@ -1,4 +1,5 @@
--- A row is an input with many events of a category that is not read: work of an accelerator, for which its CPU may wait.
+-- A row is an input with many events (a hundred, as for its reader) of a category that is not read: work of an accelerator, for
+-- which its CPU may wait.
 --
 -- columns:
 --   source_id   integer   the input

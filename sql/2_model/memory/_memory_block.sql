@@ -88,15 +88,16 @@ stepped as (
         and last.time_ns <= allocated.end_ns
     where allocated.end_ns - allocated.time_ns >= shortest.length_ns and last.turn - coalesce(first.turn, 0) >= 2
 ),
+work as (
+    select source_id, coalesce(process_id, -1) as process, device, phase, start_ns
+    from _memory_phase_stretch
+    where phase in ('forward', 'backward', 'optimizer')
+),
 -- what a model is made of is there when it works
 worked as (
     select allocated.allocation_id
     from allocated
-    asof join (
-        select source_id, coalesce(process_id, -1) as process, device, start_ns
-        from _memory_phase_stretch
-        where phase in ('forward', 'backward', 'optimizer')
-    ) as work
+    asof join work
         on work.source_id = allocated.source_id
         and work.process = coalesce(allocated.process_id, -1)
         and work.device = allocated.device
@@ -108,11 +109,7 @@ worked as (
 replaced as (
     select allocated.allocation_id
     from allocated
-    asof join (
-        select source_id, coalesce(process_id, -1) as process, device, phase, start_ns
-        from _memory_phase_stretch
-        where phase in ('forward', 'backward', 'optimizer')
-    ) as work
+    asof join work
         on work.source_id = allocated.source_id
         and work.process = coalesce(allocated.process_id, -1)
         and work.device = allocated.device

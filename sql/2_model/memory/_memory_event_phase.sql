@@ -64,11 +64,9 @@ stack_phase as (
         regexp_extract(text, '^(?:torch/[^<]*< )*([^<]+\.py:\d+ \w+)', 1) as asked_by,
         regexp_matches(text, 'transformers/generation/|\bvllm/|\bsglang/') as is_generating,
         regexp_matches(text, ' (\w+_)?(evaluat\w*|eval|validat\w*|predict(ion)?_?(step|loop)?)( <|$)') as is_evaluating,
-        -- where FSDP gathers what ranks have of each weight
-        regexp_matches(text, 'alloc_all_gather_outputs|_alloc_padded_unsharded_flat_param') as is_gathering,
+        gathers_weights(text) as is_gathering,
         regexp_matches(text, '\bpeft/tuners/') as is_of_adapter,
-        -- DDP's buckets, which it makes anew in the order in which gradients came
-        regexp_matches(text, '^(\(\w+\) < )?torch/nn/parallel/distributed\.py:\d+ (_ddp_init_helper|_pre_forward)( <|$)') as is_bucket,
+        is_of_ddp_buckets(text) as is_bucket,
         case
             when regexp_matches(text, 'torch/utils/checkpoint\.py:\d+ (recompute_fn|backward|unpack_hook)') then 'recompute'
             when regexp_matches(text, 'torch/optim/optimizer\.py:\d+ zero_grad') then 'zero_grad'
