@@ -16,10 +16,10 @@ from ...errors import InputError, RegressionError, UsageError
 from ...progress import Progress
 from . import baselines, counted, of_rank, renamed, runs, total, verdict
 from .by_step import of_rows, of_steps
-from .compared import ALIKE, FEW, RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
+from .compared import ALIKE, FEW, MIX, RENAMED_TO, SAME, Asked, Compared, Row, changes_of, letter, outermost
 from .comparisons import COMPARISONS, LAUNCHED, Comparison, Values, choose, fitting, natural, of_one_device, values_of
 from .counted import Spreads, Steps
-from .spread import Spread, are_alike, are_alike_rows, centres, is_of_few_steps
+from .spread import Spread, are_alike, are_alike_rows, centres, is_of_few_steps, is_of_other_steps
 
 # Rows that are of the GPU alone.
 _OF_GPU = ("kernel_summary", "kernel_class", "gpu_timeline_summary", "idle_summary")
@@ -103,9 +103,12 @@ def _likeness(how: Comparison, pair: tuple[Spread | None, Spread | None], change
     """What is said of the change of a row if it is noise; "" where it is none, or too few steps say it."""
     if how.view == "step_summary":
         return SAME if all(pair) and are_alike(*pair) else ""  # type: ignore[arg-type]
-    if not are_alike_rows(*pair, change):
-        return ""
-    return FEW if is_of_few_steps(*pair, change) else SAME
+    is_noise = are_alike_rows(*pair, change)
+    if is_noise and not is_of_few_steps(*pair, change):
+        return SAME
+    if is_of_other_steps(*pair, change):
+        return MIX
+    return FEW if is_noise else ""
 
 
 def compare_inputs(
@@ -152,6 +155,8 @@ def compare_inputs(
         )  # fmt: skip
         compared.notes.extend(f"{line}: --totals." for line in counted.left_out(total.words(how.measure), spreads))
         compared.notes.extend(f"{line}." for line in counted.cold(steps, spreads))
+        if any(row[f"{name} is"] == MIX for row in rows for name in names[1:]):
+            compared.notes.append(f"{counted.evaluating(spreads)}.")
         compared = replace(compared, has_cold=bool(counted.said_cold(steps)) and not counted.know_warm(spreads))
         if how.found_in == LAUNCHED:
             compared.notes.append(BACKWARD_IS_APART)
@@ -258,7 +263,8 @@ def check(compared: Compared, limit: float) -> list[str]:
                 f"{what} of {name} is {change:.1%} above {names[0]}, {grown / first[names[0]]:.1%} in rows that grew "
                 f"by more than the noise of the steps; {limit:.1%} is allowed"
             )
-        notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, within the noise of the steps: not counted")
+        why = "as other steps evaluate" if first[f"{name} is"] == MIX else "within the noise of the steps"
+        notes.append(f"{what} of {name} is {change:.1%} above {names[0]}, {why}: not counted")
     return notes
 
 

@@ -14,7 +14,8 @@ TAKEN = frozenset(
 )  # fmt: skip
 NEW, GONE, SAME, OTHER_WORK, NOT_MEASURED = "new", "gone", "no difference", "other work", "not measured"
 FEW = "in few steps"  # the mean alone changed, by more than steps vary (spread.is_of_few_steps)
-ALIKE = (SAME, FEW)  # both are noise
+MIX = "other steps"  # there are more or fewer steps that only evaluate (spread.is_of_other_steps)
+ALIKE = (SAME, FEW, MIX)  # what steps that do the same have of it is the same
 _NEAR_ZERO = 1e-3  # of the column's total: what grew tenfold from less has a difference and no fraction
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 from ...analyze.store.database import Database
 from ..tables.sources import counting
 from .compared import letter
-from .spread import Spread
+from .spread import Spread, learning_and_not
 
 Spreads = dict[tuple[Any, ...], Spread]
 _LEAST_INSIDE = 0.95  # of what is compared: where less lies in the steps, that is said
@@ -57,6 +57,17 @@ def cold(steps: Sequence[Steps], spreads: Sequence[Spreads]) -> list[str]:
     if know_warm(spreads):
         return [f"Values are of warm steps: cold ones ({said}) are left out"]
     return [f"Values are of all steps, cold ones ({said}) too"]
+
+
+def evaluating(spreads: Sequence[Spreads]) -> str:
+    """How many steps of each input only evaluate; "" where that is not known of each."""
+    found = []
+    for number, widths in enumerate(spreads):
+        if () not in widths or not widths[()].kinds:
+            return ""
+        learning, other = (kind.step_cnt for kind in learning_and_not(widths[()].kinds))
+        found.append(f"{other} of {learning + other} in {letter(number)}")
+    return f"Steps without a backward: {', '.join(found)}; rows are means of all steps"
 
 
 def know_warm(spreads: Sequence[Spreads]) -> bool:

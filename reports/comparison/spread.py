@@ -164,6 +164,38 @@ def is_of_few_steps(first: Spread | None, other: Spread | None, change: float) -
     return abs(change) > max(first.width + other.width, least) and abs(inner) < abs(change) / 2
 
 
+def is_of_other_steps(first: Spread | None, other: Spread | None, change: float) -> bool:
+    """Whether a row changed because more or fewer steps only evaluate, and not within the steps that do the same.
+
+    The change of a mean is that of the shares of steps, at what a step of each kind has in the mean, and what is left.
+    """
+    if first is None or other is None or not first.kinds or not other.kinds:
+        return False
+    sides = [learning_and_not(side.kinds) for side in (first, other)]
+    shares = [[kind.step_cnt / sum(each.step_cnt for each in side) for kind in side] for side in sides]
+    by_shares = 0.0
+    both: tuple[list[tuple[float, Centre]], ...] = ([], [])
+    for number, pair in enumerate(zip(*sides, strict=True)):
+        known = [kind.value / kind.step_cnt for kind in pair if kind.step_cnt]
+        by_shares += (shares[1][number] - shares[0][number]) * statistics.fmean(known or [0.0])
+        if min(kind.step_cnt for kind in pair) < LEAST_STEPS:
+            continue
+        weight = (shares[0][number] + shares[1][number]) / 2
+        has = [kind.with_cnt / kind.step_cnt for kind in pair]
+        is_of_all = abs(has[1] - has[0]) > _OTHER_SHARE
+        if max(has) and min(kind.step_cnt if is_of_all else kind.with_cnt for kind in pair) >= LEAST_STEPS:
+            for row, kind in zip(both, pair, strict=True):
+                row.append((weight, kind.centre(is_of_all)))
+    if not both[0] or by_shares * change <= 0 or abs(by_shares) < abs(change) / 2:
+        return False
+    return noise.may_be_noise(noise.weighted(both[0]), noise.weighted(both[1]))
+
+
+def learning_and_not(kinds: Sequence[KindOfSteps]) -> tuple[KindOfSteps, KindOfSteps]:
+    """What steps with a backward have of a row, and those without: an optimizer is no matter."""
+    return _together(kinds[::2]), _together(kinds[1::2])
+
+
 def centres_of_rows(first: Spread | None, other: Spread | None) -> tuple[Centre, Centre] | None:
     """What a step has of a row in the mean, in both; None where too few steps say it.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tables import units
-from .compared import ALIKE, FEW, GONE, NEW, RENAMED_TO, SAME, Asked, Row, letter, outermost
+from .compared import ALIKE, FEW, GONE, MIX, NEW, RENAMED_TO, SAME, Asked, Row, letter, outermost
 from .spread import NEXT_TO_NOTHING
 
 _WORDS = {
@@ -13,6 +13,10 @@ _WORDS = {
     "self_cpu_ns": "CPU time", "call_ns": "time in API calls", "idle_ns": "idle GPU time", "busy_ns": "busy GPU time",
     "saving_ns": "time that could be saved", "live_bytes": "live memory",
     "length_ns": "time of a step",
+}  # fmt: skip
+_WHY = {
+    SAME: "steps differ among themselves as much", FEW: "few steps, far out, make it",
+    MIX: "another share of its steps only evaluates",
 }  # fmt: skip
 _NAME = 60  # characters of a name within a sentence
 _TELLING = 0.1  # of the whole change: a row that has less does not say where it comes from
@@ -40,8 +44,7 @@ def of_total(
     if before == after or cells[0] == cells[1]:
         return f"{what}: the same, {cells[0]}{each}"
     if first[f"{name} is"] in ALIKE:
-        why = "few steps, far out, make it" if first[f"{name} is"] == FEW else "steps differ among themselves as much"
-        text = f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: {why}"
+        text = f"{what}: {SAME} found, {cells[0]} and {cells[1]}{each}: {_WHY[first[f'{name} is']]}"
         changed, most = beyond_noise(rows, names, number)
         if most is not None and changed / (after - before) >= _EXPLAINS:
             text += f", but not in {_short(_named(most, names, labels))} ({_signed(ending, most[f'{name} Δ'])})"

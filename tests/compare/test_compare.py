@@ -454,6 +454,45 @@ def test_a_mean_that_one_step_makes_is_said_to_be_of_few_steps(run: Callable[...
     assert "few steps, far out, make it" in run(one, even, "--by", "kernel").out.replace("\n", " ")
 
 
+def with_evaluation(path: Path, is_eval: list[bool], gemm: int, backward: int) -> Path:
+    """Steps that train or evaluate, with kernels of so many µs in forward and backward, a little unlike."""
+    events: list[dict[str, Any]] = []
+    for number, evaluates in enumerate(is_eval):
+        at, off = number * 10_000, number * 7 % 5
+        parts = [("forward", 100, gemm + off)] + ([] if evaluates else [("backward", 4_000, backward + off)])
+        whole = {"cat": "user_annotation", "name": f"step {number}", "ts": at, "dur": 9_900}
+        events.append({"ph": "X", "pid": 1, "tid": 1} | whole)
+        for name, begin, length in parts:
+            args = {"correlation": 10 * number + (name == "backward"), "stream": 7, "device": 0}
+            cpu, at_cpu = {"ph": "X", "pid": 1, "tid": 1}, at + begin
+            events += [
+                cpu | {"cat": "user_annotation", "name": name, "ts": at_cpu, "dur": length + 300},
+                cpu | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at_cpu + 10, "dur": 10, "args": args},
+                {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": f"of_{name}", "ts": at_cpu + 100}
+                | {"dur": length, "args": args},
+            ]
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    return path
+
+
+def test_what_other_shares_of_evaluation_change_is_no_difference(run: Callable[..., Any], tmp_path: Path) -> None:
+    none = with_evaluation(tmp_path / "none.json", [False] * 10, 2_000, 3_000)
+    some = with_evaluation(tmp_path / "some.json", [step % 5 == 4 for step in range(10)], 2_000, 3_000)
+    for one, other in ((none, some), (some, none)):
+        found = table(run(one, other, "--csv"))
+        name = f"{other.name} is"
+        assert {found[row][name] for row in ("(total)", "step/backward")} == {"other steps"}
+        assert found["step/forward"][name] in ("", "no difference")
+        said = run(one, other, "--fail-above", "5%").out.replace("\n", " ")
+        assert "another share of its steps only evaluates" in said
+        assert f"{0 if one is none else 2} of 10 in A, {2 if one is none else 0} of 10 in B" in said
+    assert "as other steps evaluate: not counted" in run(some, none, "--fail-above", "5%").err.replace("\n", " ")
+    slower = with_evaluation(tmp_path / "slower.json", [False] * 10, 2_000, 3_600)
+    found = table(run(some, slower, "--csv"))
+    assert {found[row]["slower.json is"] for row in ("(total)", "step/backward")} == {""}, "this one is a change"
+    assert "is allowed" in run(some, slower, "--fail-above", "5%", code=8).err.replace("\n", " ")
+
+
 def run_directory(path: Path, walls: list[int], profiled: int) -> Path:
     """A run whose timing pass has steps of two tasks each, with a slower pass under a profiler."""
     path.mkdir()
