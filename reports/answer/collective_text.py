@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..tables.units import keep_begin, said_bytes
+from ..tables.units import keep_begin, said_bytes, significant
 from ..terminal.screen import WIDTH, columns
 
 _OTHER_SPEED = 1.5  # times as fast as the slowest group of a purpose: they are not one number
@@ -23,10 +23,10 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         sizes = f"{row['collective_cnt']:,} of {said_bytes(row['mean_bytes'])}"
         if not row["is_even"]:
             sizes += " on average"
-        speed = f"{row['busbw_bytes_s'] / 1e9:.3g} GB/s"
+        speed = f"{significant(row['busbw_bytes_s'] / 1e9)} GB/s"
         is_uneven = row["fastest_bytes_s"] > _OTHER_SPEED * row["slowest_bytes_s"]
         if is_uneven:
-            speed = f"{row['slowest_bytes_s'] / 1e9:.3g} to {row['fastest_bytes_s'] / 1e9:.3g} GB/s"
+            speed = f"{significant(row['slowest_bytes_s'] / 1e9)} to {significant(row['fastest_bytes_s'] / 1e9)} GB/s"
         yield columns(f"  {row['operation']}{group} of {row['member_cnt']:,} ranks, {sizes}", speed)
         if is_uneven and row["slowest_ranks"]:
             ranks = row["slowest_ranks"].strip("[]")

@@ -99,7 +99,7 @@ def facts(course: Course, price_per_hour: float | None) -> Iterator[Fact]:
         yield Fact("tokens", f"{start.token_per_s:,.0f}", f"{end.token_per_s:,.0f}", "/s", "at the median step")
         if price_per_hour is not None:
             before, after = (cost(price_per_hour, rate) for rate in (start.token_per_s, end.token_per_s))
-            yield Fact("cost of a million tokens", f"{before:,.4g}", f"{after:,.4g}")
+            yield Fact("cost of a million tokens", units.significant(before, 4), units.significant(after, 4))
 
 
 def cost(price_per_hour: float, token_per_s: float) -> float:

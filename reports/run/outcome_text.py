@@ -9,7 +9,7 @@ from ... import rundir
 from ..answer.step_text import is_uneven
 from ..comparison import noise, run_steps
 from ..comparison.spread import FEW_STEPS
-from ..tables.units import said_ns
+from ..tables.units import said_ns, significant
 from . import rank_text
 
 _UNEVEN_FRAC = 0.5  # of the median step: where the middle half of the steps spans more, something else worked, too
@@ -46,7 +46,7 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
         )
     for name, value in rundir.read_stats(path).items():
         if value is not None:
-            yield f"{name} {value:,.6g}"
+            yield f"{name} {significant(value, 6)}"
     yield from costs(path, summary)
     if summary.get("is_same_in_all_passes") is False:
         yield "warning: the passes did not compute the same losses; their traces may differ, too"

@@ -112,10 +112,15 @@ def is_path(name: str) -> bool:
     return name.endswith(_PATHS)
 
 
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, or all before its point, and no exponent where it is large."""
+    return f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:.{digits}g}"
+
+
 def said_bytes(count: float) -> str:
     """A number of bytes in a sentence, in the largest unit of which it has one."""
-    size, unit = next((size, unit) for least, size, unit in _UNITS["bytes"] if count >= least)
-    return f"{count / size:.3g} {unit}"
+    size, unit = next((size, unit) for _, size, unit in _UNITS["bytes"] if count >= size or unit == "B")
+    return f"{significant(count / size)} {unit}"
 
 
 def said_ns(ns: float) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 import polars
 import pytest
 from conftest import ROOT, corpus_params, quick
+from hypothesis import given
+from hypothesis import strategies as st
 from lorabench import sql
 from lorabench.analyze.pipeline import analyze
 from lorabench.errors import UsageError
@@ -78,6 +80,22 @@ def test_nanoseconds_bytes_and_fractions_have_a_unit_in_the_title() -> None:
     assert units.of_values("idle_frac", [0.1234, 1.0]) == units.Column("idle %", ["12.3", "100.0"], True)
     assert units.of_values("kernel_cnt", [12345]) == units.Column("kernel_cnt", ["12,345"], True)
     assert units.of_values("kernel_ns", ["no number"]) == units.Column("kernel_ns", ["no number"])
+
+
+@given(st.floats(1e-3, 1e15), st.integers(1, 6))
+def test_a_number_in_a_sentence_has_its_digits_and_no_exponent(value: float, digits: int) -> None:
+    said = units.significant(value, digits)
+    assert "e" not in said
+    assert abs(float(said.replace(",", "")) - value) <= max(value * 0.5 * 10 ** (1 - digits), 1e-9) * 1.000001
+
+
+@given(st.integers(0, 1 << 50))
+def test_bytes_in_a_sentence_are_in_the_largest_unit_of_which_there_is_one(count: int) -> None:
+    number, unit = units.said_bytes(count).split()
+    size = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+    assert abs(float(number.replace(",", "")) * size - count) <= 0.005 * count
+    assert count >= size or unit == "B"
+    assert count < 1024 * size or unit == "GiB"
 
 
 def test_a_path_loses_its_begin_and_another_text_its_end(

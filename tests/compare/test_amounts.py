@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 
-def trace(path: Path, rows: int, graph_us: float) -> Path:
-    """Steps of a product whose shapes are known, and of kernels that a graph launches, of which nobody knows any."""
+def trace(path: Path, rows: int, graph_us: float, layer_cnt: int = 1) -> Path:
+    """Steps of products whose shapes are known, and of kernels that a graph launches, of which nobody knows any."""
     events = []
     for step in range(4):
         begin, link = 10_000 + 9_000 * step, 10 * step + 1
@@ -17,18 +17,21 @@ def trace(path: Path, rows: int, graph_us: float) -> Path:
         shapes = {"Input Dims": [[rows, 1024], [1024, 1024]], "Input type": ["float", "float"]}
         events += [
             both | {"cat": "user_annotation", "name": f"step {step}", "ts": begin, "dur": 8_000},
-            both | {"cat": "cpu_op", "name": "aten::mm", "ts": begin + 10, "dur": 30, "args": shapes},
-            both | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": begin + 20, "dur": 5,
+            both | {"cat": "cuda_runtime", "name": "cudaGraphLaunch", "ts": begin + 1_050, "dur": 5,
                     "args": {"correlation": link}},
-            both | {"cat": "kernel", "name": "sgemm_128", "tid": 7, "ts": begin + 40, "dur": rows,
-                    "args": on_gpu | {"correlation": link}},
-            both | {"cat": "cuda_runtime", "name": "cudaGraphLaunch", "ts": begin + 50, "dur": 5,
-                    "args": {"correlation": link + 1}},
         ]  # fmt: skip
+        for layer in range(layer_cnt):
+            at, own = begin + 50 * layer, on_gpu | {"correlation": link + 1 + layer}
+            events += [
+                both | {"cat": "cpu_op", "name": "aten::mm", "ts": at + 10, "dur": 30, "args": shapes},
+                both | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 20, "dur": 5, "args": own},
+                both | {"cat": "kernel", "name": "sgemm_128", "tid": 7, "ts": begin + 40 + rows * layer, "dur": rows,
+                        "args": own},
+            ]  # fmt: skip
         if graph_us:
             events.append(
                 both | {"cat": "kernel", "name": "sgemm_256", "tid": 7, "ts": begin + 1_100, "dur": graph_us,
-                        "args": on_gpu | {"correlation": link + 1}}
+                        "args": on_gpu | {"correlation": link}}
             )  # fmt: skip
     path.write_text(json.dumps({"traceEvents": events}), "utf-8")
     return path
@@ -41,3 +44,13 @@ def test_more_work_is_said_where_shapes_tell_of_most_products(
     paths = [trace(tmp_path / f"{rows}.json", rows, graph_us) for rows in (200, 800)]
     said = " ".join(str(run_command("compare", *paths).out).split())  # type: ignore[attr-defined]
     assert ("computes 4.00 x as much" in said) is is_said
+
+
+@pytest.mark.parametrize(("graph_us", "is_said"), [(0, True), (100, False)])
+def test_of_more_layers_it_is_said_that_they_compute_more_and_no_more(
+    graph_us: float, is_said: bool, tmp_path: Path, run_command: Callable[..., object]
+) -> None:
+    paths = [trace(tmp_path / f"{layers}.json", 100, graph_us, layers) for layers in (8, 10)]
+    said = " ".join(str(run_command("compare", *paths).out).split())  # type: ignore[attr-defined]
+    assert ("computes 1.25 x as much" in said) is is_said, "a tenth of the products may be anything"
+    assert "for as much work" not in said
