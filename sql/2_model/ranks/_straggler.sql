@@ -108,7 +108,9 @@ shared as (
 blamed as materialized (
     select
         * replace (greatest(newly_ns, 0) as newly_ns),
-        all_waited_ns * share_ns / sum(share_ns) over (partition by match_id) * behind_ns / came_behind_ns as kept_waiting_ns
+        -- what is waited beyond that is for what kept a member waiting elsewhere, as the others of its tensor-parallel group
+        share_ns * least(all_waited_ns / sum(share_ns) over (partition by match_id), 1)
+        * behind_ns / came_behind_ns as kept_waiting_ns
     from shared
     qualify behind_ns > 0
 ),
