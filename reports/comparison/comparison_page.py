@@ -4,6 +4,7 @@ Runs are compared by their timing passes. Their profiled passes say what the tim
 are shown on the clock of the timing pass, so that no picture contradicts the verdict.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,21 @@ from ...analyze.store.database import Database
 from ...progress import Progress
 from ..page import figures, html
 from ..page.section import Section, section
-from . import baselines, by_step, changes, comparisons, difference, late_ranks, one_job, runs, shown, verdict, waterfall
+from . import (
+    baselines,
+    by_step,
+    changes,
+    comparisons,
+    difference,
+    late_ranks,
+    one_job,
+    recordings,
+    runs,
+    shown,
+    strangers,
+    verdict,
+    waterfall,
+)  # fmt: skip
 from .compared import letter
 from .comparisons import Comparison
 from .run_steps import of_run
@@ -65,13 +80,18 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             name: stack.enter_context(analyze([baselines.readable(path)], progress=progress))
             for name, path in inputs.items()
         }
-        steps = [by_step.of_steps(database) for database in databases.values()]
-        clocks = _clocks(list(inputs.values()), list(databases.values()))
+        opened = [*databases.values()]
+        strange = strangers.of(opened)
+        steps = [by_step.of_steps(database) for database in opened]
+        clocks = _clocks(list(inputs.values()), opened)
         timed = [of_run(path) for path in inputs.values()]
-        found, most = _differences(
-            databases, [one or None for one in (timed if all(timed) else steps)], all(timed), clocks
-        )
-        natural = comparisons.natural([*databases.values()])
+        is_timed = all(timed)
+        alike = [
+            number not in strange and verdict.are_comparable((opened[0], database), is_timed)
+            for number, database in enumerate(opened)
+        ]
+        found, most = _differences(opened, timed if is_timed else steps, is_timed, clocks, alike)
+        natural = comparisons.natural(opened)
         for by, comparison in sorted(comparisons.COMPARISONS.items(), key=lambda item: item[0] != natural):
             how = comparisons.fitting(comparison, databases)
             if how.view == "step_summary" and clocks:  # of the profiled pass: the timing pass has said it
@@ -80,34 +100,35 @@ def _of_traces(inputs: dict[str, Path], progress: Progress) -> tuple[list[Sectio
             rows, left_out = changes.compare(databases, how, scales)
             about = "".join([_clock(how, clocks), *(f" {line}." for line in left_out)])
             found.append(_section(by, how, list(databases), rows, about, _short(by, databases)))
-        opened, first = [*databases.values()], steps[0]
-        told = [
-            verdict.of_pair((opened[0], opened[number]), (first, other), number, ())
-            for number, other in enumerate(steps)
-            if number and first and other
-        ]
+        told = []
+        for number in range(1, len(opened)):
+            pair = opened[0], opened[number]
+            told += verdict.of_recordings(pair, (steps[0], steps[number]), number, (), number in strange)
+        told = [*map(strangers.question, strange), *told] if any(steps) else []
         if not one_job.are_ranks(opened):
             most += [line for line in [late_ranks.said(opened)] if line]
-        return [made for made in found if made is not None], told, most, verdict.cautions(opened)
+        return [made for made in found if made is not None], told, most, recordings.cautions(opened)
 
 
 def _differences(
-    databases: dict[str, Database], steps: list[Spread | None], is_timed: bool, clocks: list[float]
-) -> tuple[list[Section | None], list[str]]:
-    """From the first input to each other one, and where: pictures of the difference, and what most of it is."""
-    names = list(databases)
+    databases: Sequence[Database], steps: Sequence[Spread | None], is_timed: bool, clocks: list[float],
+    alike: Sequence[bool],
+) -> tuple[list[Section | None], list[str]]:  # fmt: skip
+    """From the first input to each other one, and where: pictures of the difference, and what most of it is.
+
+    alike: of each input whether its steps may be set beside those of the first.
+    """
     made: list[Section | None] = []
     said = []
-    for number in range(1, len(names)):
-        pair = [databases[names[0]], databases[names[number]]]
+    for number in range(1, len(databases)):
+        pair = [databases[0], databases[number]]
         one, two = steps[0], steps[number]
         fell = waterfall.of(pair, waterfall.lengths(one, two) if one and two else None, is_timed)
         letters = letter(0), letter(number)
         if fell is not None and fell.parts:
             made.append(_waterfall(fell, letters, bool(one and two), is_timed))
-            said += (
-                [line for line in [waterfall.said(fell, (one, two), letters, is_timed)] if line] if one and two else []
-            )
+            if one and two and alike[number] and (line := waterfall.said(fell, (one, two), letters, is_timed)):
+                said.append(line)
         factors = [clocks[0], clocks[number]] if clocks else [1.0, 1.0]
         made.append(difference.section_of(pair, letters, factors))
     return made, said

@@ -24,12 +24,20 @@ def said(rows: Sequence[Row], names: Sequence[str], asked: Asked, seeming: Colle
     if asked.view in _PARTS and _have_nothing_in_common(rows, names):
         others = " or ".join(letter(number) for number in range(1, len(names)))
         lines.append(f"nothing in common: not one {asked.by} of A is in {others}")
-    for number in seeming:
-        lines.append(
-            f"is {letter(number)} the same program as A? Next to no kernel is in both, and neither operators nor "
-            "ranges say otherwise: times are set side by side all the same"
-        )
-    return lines
+    return [*lines, *map(question, seeming)]
+
+
+def question(number: int) -> str:
+    """What is asked of an input that seems another program than the first."""
+    return (
+        f"is {letter(number)} the same program as A? Next to no kernel is in both, and neither operators nor ranges "
+        "say otherwise: times are set side by side all the same"
+    )
+
+
+def of(databases: Sequence[Database]) -> list[int]:
+    """The numbers of those that seem other programs than the first."""
+    return [number for number in range(1, len(databases)) if are_two_programs(databases[0], databases[number])]
 
 
 def _have_nothing_in_common(rows: Sequence[Row], names: Sequence[str]) -> bool:

@@ -12,10 +12,10 @@ from ... import rundir
 from ...analyze.store.database import Database
 from ...vocabulary import PHASES
 from ..answer.step_text import is_uneven
-from ..answer.verdict_text import SNAPSHOT, said_shift
+from ..answer.verdict_text import SNAPSHOT
 from ..tables import units
 from ..tables.sources import counting
-from . import amounts, by_step, late_ranks, noise, one_job, spread, strangers, total, waterfall
+from . import amounts, by_step, late_ranks, noise, one_job, recordings, spread, strangers, total, waterfall
 from .compared import Asked, Compared, Input, Row, letter
 from .run_steps import Work, of_run
 
@@ -50,24 +50,22 @@ def of_traces(
     work = Work.of_all([rundir.read_summary(path) for path in inputs]) if are_timed else []
     steps = [*timed] if are_timed else [by_step.of_steps(database) for database in databases.values()]
     bases = [*databases.values()]
-    strange = [number for number in range(1, len(names)) if strangers.are_two_programs(bases[0], bases[number])]
+    strange = strangers.of(bases)
     said = strangers.said(rows, names, asked, strange)
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
+        of_both = of_recordings(pair, (first, other), number, work, number in strange)
+        said += of_both
         if number in strange:
-            said.append(_of_two_programs(first, other))
             steps[number] = None
             continue
-        if first and other and (apart := "" if are_timed else _other_profilers(pair, (first, other), number)):
-            said.append(apart)
-            steps[number] = None
-        elif first and other:
-            said.append(of_pair(pair, (first, other), number, work))
+        if first and other and are_comparable(pair, are_timed):
             if not one_job.are_ranks([*pair]):
-                said.append("" if are_timed else amounts.said(pair, (first, other), number))
                 fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
                 said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
+        elif of_both:
+            steps[number] = None
         else:
             said.append(_of_window([*pair], number))
         if not (first and other) or asked.view not in ("step_summary",):
@@ -76,7 +74,9 @@ def of_traces(
     if not one_job.are_ranks(bases):  # who is late in a part of a job may not be in the whole
         said.append(late_ranks.said(bases))
     about = [
-        ", ".join(filter(None, (_recorder(database), by_step.said_of_steps(database), _gpus(database))))
+        ", ".join(
+            filter(None, (recordings.recorder(database), by_step.said_of_steps(database), recordings.gpus(database)))
+        )
         for database in databases.values()
     ]
     ending = asked.measure.rpartition("_")[2]
@@ -92,9 +92,33 @@ def of_traces(
         [Input(name, text) for name, text in zip(names, about, strict=True)], list(keys), rows,
         [line for line in said if line],
         f"{total.words(asked.measure)} ({asked.measure} of {asked.view}){_each(databases, asked)}", ending,
-        [*cautions([*databases.values()]), *of_view, *_notes([*databases.values()], timed, any(by_sequence))],
+        [*recordings.cautions(bases), *of_view, *_notes(bases, timed, any(by_sequence))],
         labels, steps,
     )  # fmt: skip
+
+
+def of_recordings(
+    pair: tuple[Database, Database], steps: tuple[spread.Spread | None, spread.Spread | None], number: int,
+    work: Sequence[Work], is_strange: bool,
+) -> list[str]:  # fmt: skip
+    """Which of two is faster and how much more a step of one computes, or why neither is; empty without steps.
+
+    work: as of_pair has it. is_strange: whether the two seem two programs.
+    """
+    if is_strange:
+        return [_of_two_programs(*steps)]
+    first, other = steps
+    if first is None or other is None:
+        return []
+    if not are_comparable(pair, bool(work)):
+        return [_of_other_profilers(pair, (first, other), number)]
+    more = "" if work or one_job.are_ranks([*pair]) else amounts.said(pair, (first, other), number)
+    return [line for line in (of_pair(pair, (first, other), number, work), more) if line]
+
+
+def are_comparable(pair: tuple[Database, Database], are_timed: bool) -> bool:
+    """Whether the steps of two may be set side by side: those of one profiler, or of timing passes."""
+    return are_timed or recordings.recorder(pair[0]) == recordings.recorder(pair[1])
 
 
 def of_pair(
@@ -121,11 +145,10 @@ def _of_two_programs(first: spread.Spread | None, other: spread.Spread | None) -
     return f"{said}: steps of {cells[0]} and {cells[1]} {unit}"
 
 
-def _other_profilers(pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int) -> str:
-    """That profiled steps of two profilers are not set against each other; "" for those of one."""
-    recorders = [_recorder(database) for database in pair]
-    if recorders[0] == recorders[1]:
-        return ""
+def _of_other_profilers(
+    pair: tuple[Database, Database], steps: tuple[spread.Spread, spread.Spread], number: int
+) -> str:
+    recorders = [recordings.recorder(database) for database in pair]
     unit, cells = units.scaled("ns", [step.median for step in steps])
     return (
         f"no verdict: A was recorded by {recorders[0]}, {letter(number)} by {recorders[1]}, whose overheads differ: "
@@ -296,76 +319,6 @@ def _kernel_cnt(database: Database) -> int:
     return int(count)
 
 
-def _recorder(database: Database) -> str:
-    rows = database.rows(
-        "select distinct kind, recorder from source join _recorder using (source_id) "
-        f"where {counting(database)} order by all"
-    )
-    return " and ".join(recorder for _, recorder in rows) or "nothing read"
-
-
-def _gpus(database: Database) -> str:
-    """The GPUs that worked, "" where no recording names one."""
-    rows = database.rows(
-        "select device_name, count(*) from steady_state where device_name is not null "
-        f"and source_id in (select source_id from source where {counting(database)}) group by all order by all"
-    )
-    return " and ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in rows)
-
-
-def _lacks(database: Database, of: str) -> list[str]:
-    """What is missing or wrong in a recording, so that its numbers are not those of its steps."""
-    is_counted = f"source_id in (select source_id from source where {counting(database)})"
-    found = [
-        f"The last {missing:,} of {launches:,} launches of {of} have no GPU work, as the recording ended early: "
-        f"what the GPU does in a step of {of} is too little."
-        for missing, launches in database.rows(f"select missing_cnt, launch_cnt from _work_missing where {is_counted}")
-    ]
-    found += [
-        f"{missing:,} of {launches:,} launches of {of} have no GPU work, though later ones have: it was dropped, and "
-        f"what the GPU does in a step of {of} is too little."
-        for missing, launches in database.rows(f"select dropped_cnt, launch_cnt from _work_dropped where {is_counted}")
-    ]
-    found += [
-        f"What the GPU does is not recorded for {units.said_ns(missing)} of {of}: that is neither idle time nor a "
-        "step's own."
-        for (missing,) in database.rows(f"select missing_ns from _answer_replay where {is_counted} and missing_ns > 0")
-    ]
-    shifts = database.rows(f"select shift_ns from _clock_shift where {is_counted}")
-    return [*found, *(f"In {of} {said_shift(shift)}." for (shift,) in shifts)]
-
-
-def cautions(databases: Sequence[Database]) -> list[str]:
-    """What makes recordings other than alike, each in a sentence: what is missing, other profilers, GPUs, one job."""
-    found = [line for number, database in enumerate(databases) for line in _lacks(database, letter(number))]
-    found += [line for number, database in enumerate(databases) for line in _graphs(database, letter(number))]
-    if one_job.are_ranks([*databases]):
-        found.append(one_job.WAITS)
-    works = [bool(database.rows("select 1 from gpu_op limit 1")) for database in databases]
-    if any(works) and not all(works):
-        without = " and ".join(letter(number) for number, has_work in enumerate(works) if not has_work)
-        found.append(f"No GPU work of {without} is recorded, which says nothing of how much there was.")
-    if len({_recorder(database) for database in databases}) > 1:
-        found.append("The inputs were recorded by different profilers, whose overheads differ; compare like with like.")
-    if len(gpus := dict.fromkeys(gpu for database in databases if (gpu := _gpus(database)))) > 1:
-        found.append(f"The GPUs differ: {' and '.join(gpus)}.")
-    return found
-
-
-def _graphs(database: Database, of: str) -> list[str]:
-    """That kernels of CUDA graphs are missing where graphs are recorded whole."""
-    rows = database.rows(
-        "select count(*), sum(end_ns - start_ns)::bigint from gpu_op "
-        f"where kind = 'graph' and source_id in (select source_id from source where {counting(database)})"
-    )
-    return [
-        f"{of} runs {count:,} CUDA graph{'s' * (count > 1)} of {units.said_ns(time)} in all, whose kernels are not "
-        "recorded (nsys profile --cuda-graph-trace=node): none of them counts."
-        for count, time in rows
-        if count
-    ]
-
-
 def _notes(
     databases: Sequence[Database], timed: Sequence[spread.Spread | None], by_sequence: bool
 ) -> list[str]:  # fmt: skip
@@ -378,7 +331,7 @@ def _notes(
     ]
     cost = f" (a step: {', '.join(costs)})" if costs else ""
     notes = [f"Rows are from the profile: what the profiler costs{cost} is in them."]
-    if {_recorder(database) for database in databases} == {SNAPSHOT}:
+    if {recordings.recorder(database) for database in databases} == {SNAPSHOT}:
         notes = ["Sizes are what was asked for; the allocator's blocks are a little larger."]
     if by_sequence:
         notes.append(

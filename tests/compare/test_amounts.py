@@ -1,10 +1,13 @@
 """What is said of how much steps compute: by the shapes of operators, where those tell of most of it."""
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 
 def trace(path: Path, rows: int, graph_us: float, layer_cnt: int = 1) -> Path:
@@ -54,3 +57,32 @@ def test_of_more_layers_it_is_said_that_they_compute_more_and_no_more(
     said = " ".join(str(run_command("compare", *paths).out).split())  # type: ignore[attr-defined]
     assert ("computes 1.25 x as much" in said) is is_said, "a tenth of the products may be anything"
     assert "for as much work" not in said
+
+
+def test_the_page_says_what_the_terminal_says_of_who_is_faster(
+    tmp_path: Path, run_command: Callable[..., object]
+) -> None:
+    """More work, two programs, two profilers: a page that named a faster one alone would say the opposite."""
+    small, large = (trace(tmp_path / f"{rows}.json", rows, 0) for rows in (200, 800))
+    other = json.loads(small.read_text("utf-8"))
+    for event in other["traceEvents"]:
+        event["name"] = event["name"].replace("aten::mm", "mine::step").replace("sgemm_128", "quite_another")
+    strange = tmp_path / "strange.json"
+    strange.write_text(json.dumps(other), "utf-8")
+    pairs = {
+        "for as much work": (small, large),
+        "is B the same program": (small, strange),
+        "no verdict: A was recorded by": (
+            ROOT / "fixtures" / "lora-run.json.gz",
+            ROOT / "fixtures" / "lora-run.sqlite",
+        ),
+    }
+    for said, (one, two) in pairs.items():
+        page = tmp_path / "page.html"
+        run_command("compare", one, two, "-o", page)
+        terminal = " ".join(str(run_command("compare", one, two).out).split())  # type: ignore[attr-defined]
+        lines = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"), re.DOTALL)
+        found = [" ".join(html.unescape(re.sub("<.*?>", "", line)).split()) for line in lines]
+        assert any(said in line[:1].lower() + line[1:] for line in found), found
+        for line in found:
+            assert line[:1].lower() + line[1:].removesuffix(".") in terminal[:1].lower() + terminal[1:]
