@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from .candidates import compiled
 
-TRL, HF, LIGHTNING, ACCELERATE, TORCH = "TRL", "HF Trainer", "Lightning", "Accelerate", "PyTorch"
+TRL, DPO, GRPO = "TRL", "TRL (DPO)", "TRL (GRPO)"
+HF, LIGHTNING, ACCELERATE, TORCH = "HF Trainer", "Lightning", "Accelerate", "PyTorch"
 # A framework is there when this module of it was loaded; the first that was.
 MODULES = (
-    ("trl.trainer.sft_trainer", TRL), ("trl.trainer.dpo_trainer", TRL), ("trl.trainer.grpo_trainer", TRL),
+    ("trl.trainer.sft_trainer", TRL), ("trl.trainer.dpo_trainer", DPO), ("trl.trainer.grpo_trainer", GRPO),
     ("lightning.pytorch.trainer.trainer", LIGHTNING), ("pytorch_lightning.trainer.trainer", LIGHTNING),
     ("transformers.trainer", HF), ("accelerate.accelerator", ACCELERATE),
 )  # fmt: skip
@@ -51,7 +52,7 @@ class Edit:
 
     def written(self, framework: str, seen: Seen) -> str:
         """The edit in the words of a framework."""
-        family = HF if framework == TRL else framework
+        family = HF if framework in (TRL, DPO, GRPO) else framework
         words = self.words.get(framework) or self.words.get(family) or self.words[TORCH]
         counts = {"{workers}": seen.workers, "{micro}": seen.micro_step_cnt, "{adapters}": seen.adapter_cnt}
         for place, count in counts.items():
@@ -211,6 +212,7 @@ EDITS = (
         "sequences of one length together",
         {
             TORCH: "a batch sampler that sorts by length", TRL: "packing=True",
+            DPO: "padding_free=True (with FlashAttention)", GRPO: "prompts of one length in a batch",
             HF: 'train_sampling_strategy="group_by_length" (before 5.0: group_by_length=True)',
         },
         bounded_by=lambda seen: _fewer_tokens(seen, "real_token_cnt"),

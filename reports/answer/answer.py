@@ -56,11 +56,11 @@ _RANGES = """
     from _answer_range
     where source_id = {id} and coalesce(open_frac, 1) >= 0.005  -- else 'open 0 % of the time'
     order by self_wall_ns desc, path"""
-_NOTHING_UNCOLLECTED = "select 0 as uncollected_cnt, false as is_accelerator_unread"
+_NOTHING_UNCOLLECTED = "select 0 as uncollected_cnt, false as is_accelerator_unread, false as is_cut_off"
 _UNCOLLECTED = """
-    select count(*)::bigint as uncollected_cnt, {id} in (from _accelerator_unread) as is_accelerator_unread
-    from api_call join name using (name_id)
-    where source_id = {id} and gives_work(text)"""
+    select count(*)::bigint as uncollected_cnt, {id} in (from _accelerator_unread) as is_accelerator_unread,
+        {id} in (from _cut_off) as is_cut_off
+    from api_call join name using (name_id) where source_id = {id} and gives_work(text)"""
 _LOST = """
     select source.name as input, item, value, note
     from source_fact

@@ -92,7 +92,8 @@ def _without_work(found: Row) -> str:
             return f"the GPU's work is missing, which {calls} launched: times are the CPU's"
         if found["is_accelerator_unread"]:
             return "the accelerator's work is not read: times are the CPU's, which may wait for it"
-        return "no GPU work in this file: times are the CPU's"
+        of = "what is left of this file" if found["is_cut_off"] else "this file"
+        return f"no GPU work in {of}: times are the CPU's"
     return CPU_ALONE if found["whole_ns"] else NOTHING
 
 

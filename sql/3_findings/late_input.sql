@@ -6,22 +6,33 @@
 --
 -- Only with: select 1 from _blamed_place where rule = 'late_input'
 -- union all select 1 from _cpu_gap_place where rule = 'late_input'
+
+with late as (
+    select
+        source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns,
+        format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
+            said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
+    from _blamed_place
+    where rule = 'late_input'
+    union all
+    select source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns, 'the loop waits ' || lengths as evidence
+    from _cpu_gap_place
+    where rule = 'late_input'
+)
 select
     source_id,
     place,
     saving_ns,
     occurrence_cnt,
-    format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
-        said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence,
-    if(
-        contains(place, 'DALI'),
-        'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
-        || '(device="mixed"), input on a local disk.',
-        null
-    ) as advice
-from _blamed_place
-where rule = 'late_input'
-union all
-select source_id, place, saving_ns, occurrence_cnt, 'the loop waits ' || lengths as evidence, null as advice
-from _cpu_gap_place
-where rule = 'late_input'
+    evidence,
+    case
+        when contains(place, 'DALI') then
+            'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
+            || '(device="mixed"), input on a local disk.'
+        -- more workers take longer to start
+        when has_torch(source_id) and 3 * long_cnt <= greatest(occurrence_cnt, steady.step_cnt) and 2 * long_ns >= saving_ns then
+            'A few batches make most of it. Where they are the first of a pass over the data, workers start: keep them '
+            || '(persistent_workers=True), and no more than are needed. Where any may be, prepare the costly ones before training.'
+    end as advice
+from late
+left join _steady_time as steady using (source_id)

@@ -1,6 +1,6 @@
 -- A row is an input a tenth of whose tokens or more are padding, which is computed like any other. The limit is padding's share of the kernels' time on the critical path, of those kernels that no other rule has; without a GPU its share of the operators' time.
 --
--- Pad to the longest of each batch and not to a fixed length (padding="longest" in the collator), batch those of similar length (group_by_length), or pack several sequences into one (packing=True in TRL, collect --packing).
+-- Pad to the longest of each batch and not to a fixed length (padding="longest" in the collator), batch those of similar length (transformers: train_sampling_strategy="group_by_length", before 5.0 group_by_length=True), or pack several sequences into one (packing=True in TRL's SFT, collect --packing).
 --
 -- Only with: from _padding
 
@@ -36,8 +36,9 @@ select
     -- almost nothing is left to gain by what the first sentence says
     if(
         padded.longest_frac >= 0.9 * padded.padding_frac,
-        'Each batch is padded to its longest already: batch sequences of similar length (group_by_length), or pack several into '
-        || 'one (packing=True in TRL, collect --packing).',
+        'Each batch is padded to its longest already: batch sequences of similar length (transformers: '
+        || 'train_sampling_strategy="group_by_length", before 5.0 group_by_length=True), or pack several into one (packing=True in '
+        || 'TRL''s SFT, collect --packing).',
         null
     ) as advice
 from padded

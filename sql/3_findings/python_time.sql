@@ -11,6 +11,12 @@ select
     saving_ns,
     occurrence_cnt,
     'no operator runs ' || lengths || coalesce('; in the longest Python is in ' || frame, if(occurrence_cnt = 1, ', ', '; the longest ') || operators, '')
-        as evidence
+        as evidence,
+    if(
+        occurrence_cnt = 1,
+        'It is there once: if your program does nothing there but once (saving, logging), garbage was collected or the machine '
+        || 'ran something else.',
+        null
+    ) as advice
 from _cpu_gap_place
 where rule = 'python_time'

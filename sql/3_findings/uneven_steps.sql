@@ -42,7 +42,12 @@ judged as (
         and step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
 known as (
-    select source_id, count(*) as step_cnt from judged group by source_id
+    select
+        source_id,
+        count(*) as step_cnt,
+        count(*) filter (not is_between and slower_frac > (select value from threshold where name = 'uneven_step_frac')) as slow_edge_cnt
+    from judged
+    group by source_id
 ),
 slow as (
     select *, length_ns - length_ns / (1 + slower_frac) as longer_ns
@@ -123,7 +128,9 @@ select
         format('; {} is {} longer in {}', any_value(where_found.what), said_ns(any_value(where_found.longer_ns)),
             if(count(*) = 1, 'it', 'the slowest')),
         ''
-    ) as evidence
+    )
+    || if(any_value(known.slow_edge_cnt) > 0,
+        '; the first and the last do not count, in which a recording begins and ends', '') as evidence
 from slow
 join slowest using (source_id)
 join known using (source_id)

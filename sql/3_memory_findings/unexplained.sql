@@ -29,6 +29,9 @@ select
         when largest['allocation_cnt'] is null
             then 'Record what allocates it: torch.cuda.memory._record_memory_history() and _dump_snapshot(), or lorabench collect '
                 || '--profiler memory -- python train.py.'
+        when source_id in (select source_id from memory_owner where is_exact)
+            then 'It is no weight, gradient or state of the model that was watched: look at what keeps it there, as a second model or '
+                || 'data that is held. Stacks say which line made it (collect --profiler memory --with-stack).'
     end as advice
 from held
 where cost_bytes > peak_bytes * (select value from threshold where name = 'memory_share_frac')

@@ -370,6 +370,63 @@ def test_what_follows_the_last_operator_of_a_range_is_named_by_it(is_inside: boo
     assert most > 250e6 and place.endswith("my_forward") is is_inside
 
 
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_a_lost_end_of_a_file_may_have_held_is_not_blamed_on_python(is_cut: bool, tmp_path: Path) -> None:
+    path = on_cpu(0, 30_000).write(tmp_path / "loop.json")
+    if is_cut:
+        whole = path.read_text("utf-8")
+        path.write_text(whole[: whole.rindex('"aten::mm"')], "utf-8")
+    with opened(path, db=tmp_path / "loop.duckdb") as database:
+        found = answer.answer(database)
+    assert ("python_time" in {row["rule"] for row in found["findings"]}) is not is_cut
+    assert any("in what is left of this file" in line for line in answer_text.lines(found)) is is_cut
+
+
+NODE = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+
+
+@pytest.mark.parametrize(
+    ("names", "around", "is_python"),
+    [((NODE, NODE), "backward", False), ((NODE, NODE), "layer", True), (("aten::mm", NODE), "backward", True)],
+)
+def test_a_pause_between_two_nodes_of_a_backward_is_no_python(
+    names: tuple[str, str], around: str, is_python: bool, tmp_path: Path
+) -> None:
+    events: list[dict[str, Any]] = []
+    for step in range(8):
+        start, pause = 60_000.0 * step, 40_000.0 if step == 5 else 10.0
+        events += [event("user_annotation", f"ProfilerStep#{step}", start, 59_950.0)]
+        events += [event("user_annotation", around, start + 100, 3_000.0 + pause)]
+        events += [event("user_annotation", "norm", start + 150, 2_900.0 + pause)]
+        events += [event("cpu_op", names[0], start + 100, 1_100.0)]
+        events += [event("cpu_op", names[1], start + 1_200 + pause, 1_880.0)]
+        events += [event("cpu_op", "aten::mm", start + 3_100 + pause, 59_900 - 3_100 - pause)]
+        events += [event("cpu_op", "aten::mm", start, 105.0) | {"tid": 2}]  # operators of another thread
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with opened(tmp_path / "t.json", db=tmp_path / "t.duckdb") as database:
+        found = database.rows("select place, evidence, advice from finding where rule = 'python_time'")
+    assert bool(found) is is_python
+    for place, evidence, advice in found:
+        assert place.endswith(f"{around}/norm") and evidence.startswith("no operator runs once, 40.0 ms")
+        assert advice.startswith("It is there once: if your program does nothing there but once")
+
+
+@pytest.mark.parametrize(("usual_us", "is_few"), [(300.0, True), (20_000.0, False)])
+def test_of_a_few_late_batches_it_is_said_that_workers_start(usual_us: float, is_few: bool, tmp_path: Path) -> None:
+    """More workers, which is what all late batches call for, take longer to start."""
+    events: list[dict[str, Any]] = []
+    for step in range(12):
+        start, wait = 100_000.0 * step, 80_000.0 if step % 6 == 3 else usual_us
+        events += [event("user_annotation", f"ProfilerStep#{step}", start, 99_000.0)]
+        events += [event("user_annotation", "enumerate(DataLoader)#Iter.__next__", start, wait)]
+        events += [event("cpu_op", "aten::mm", start + wait, 98_900.0 - wait)]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), "utf-8")
+    with opened(tmp_path / "t.json", db=tmp_path / "t.duckdb") as database:
+        ((advice,),) = database.rows("select advice from finding where rule = 'late_input'")
+    assert advice.startswith("A few batches make most of it") is is_few
+    assert "persistent_workers=True" in advice
+
+
 def event(category: str, name: str, start: float, length: float) -> dict[str, Any]:
     return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
 

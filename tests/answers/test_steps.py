@@ -383,6 +383,21 @@ def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     )
 
 
+@pytest.mark.parametrize("is_last_slow", [True, False])
+def test_a_slowest_step_that_does_not_count_is_said_not_to(is_last_slow: bool, tmp_path: Path) -> None:
+    """The headline has the last step's length, too: without a word the two contradict each other."""
+    events, now = [], 0.0
+    for number in range(8):
+        length = 1_600 if number == 4 else 4_000 if number == 7 and is_last_slow else 1_000
+        events.append(annotation(f"step {number}", now, length))
+        now += length
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'uneven_steps'")
+    assert evidence.startswith("one step (step 4) 60 % above the median")
+    assert ("the first and the last do not count" in evidence) is is_last_slow
+
+
 @pytest.mark.parametrize(
     ("slow", "summary", "is_said"),
     [

@@ -216,6 +216,28 @@ class Reporter:
                             "ts": time, "args": args})  # fmt: skip
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_weights_inside_of_what_a_file_was_read_into_are_weights(is_kept: bool, tmp_path: Path) -> None:
+    """safetensors reads a file at once: weights lie in one allocation, behind a header, and none is at its start."""
+    reporter, size = Reporter(), 40 << 20
+    reporter.allocate(1_000, 4_096, 512)  # freed: another's address inside of the later piece is no harm
+    reporter.free(1_100, 4_096)
+    reporter.allocate(1_200, 1_000, size)
+    reporter.allocate(1_300, 1_000 + size, 30 << 20)
+    if not is_kept:
+        reporter.free(9_000, 1_000)
+    (tmp_path / "memory.json").write_text(json.dumps({"traceEvents": reporter.events}), "utf-8")
+    head = "time_ns,device,address,bytes,category,name,adapter,is_before\n"
+    rows = [f"2000000,cpu,{4_000 + n * (4 << 20)},{4 << 20},parameter,w{n},,0\n" for n in range(9)]
+    (tmp_path / "ledger.csv").write_text(head + "".join(rows), "utf-8")
+    with opened(tmp_path / "memory.json", db=tmp_path / "x.duckdb") as database:
+        found = database.rows("select category, basis, bytes from _memory_block where bytes > 1000 order by bytes")
+        advice = [text for (text,) in database.rows("select advice from memory_finding where rule = 'unexplained'")]
+    assert found[0] == ("unknown", "heuristic", 30 << 20)
+    assert found[1] == (("parameter", "exact", size) if is_kept else found[1])
+    assert all("--with-stack" in text and "python train.py" not in text for text in advice) and advice
+
+
 TURNS = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((8, 64))), min_size=1, max_size=6)
 
 

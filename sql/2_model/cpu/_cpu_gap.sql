@@ -2,7 +2,8 @@
 --
 -- What of it the process fetches input in is one row, what it compiles or communicates in another (which other rules have), and
 -- what lies between these is Python's. Of a backward in a file with the operators of one thread nobody knows what it is: torch
--- runs that of a GPU on a thread of its own, which is not recorded there.
+-- runs that of a GPU on a thread of its own, which is not recorded there. Between two nodes of a backward no Python runs but
+-- hooks, so that the machine did something else there, as long as no stack says otherwise.
 --
 --     operators   [forward  ][backward ][opt]                    [forward
 --     ranges      [---------------- step -----------]     [load ]
@@ -36,6 +37,7 @@ stepping as (
     where step.found_by <> 'period'
         and step.source_id not in (from _source_with_gpu)
         and step.source_id not in (from _accelerator_unread)  -- where the CPU may wait for that
+        and step.source_id not in (from _cut_off)
         and step.source_id in (select source_id from _operator_time)  -- else nobody knows when none runs
         and step.start_ns >= coalesce(steady.first_step_ns, steady.start_ns)
     group by step.source_id, own.process
@@ -172,6 +174,15 @@ edge as (
         using (source_id, thread_id, time_ns)
     group by all
 ),
+-- a backward, and the modules whose nodes run in it
+in_backward as (
+    select distinct around.path_id
+    from around
+    join range_path as place using (path_id)
+    join _phase_path as backward
+        on backward.source_id = place.source_id and starts_with(place.path || '/', backward.path || '/')
+    where backward.phase = 'backward'
+),
 alone as (
     select source_id
     from range
@@ -186,8 +197,12 @@ select
     case
         when piece.what = 'late_input' then 'late_input'
         when piece.what = 'python_time' and not (
-            piece.source_id in (from alone)
-            and coalesce(around.path_id in (select path_id from _phase_path where phase = 'backward'), false)
+            coalesce(around.path_id in (from in_backward), false)
+            and (
+                piece.source_id in (from alone)
+                or around.frame is null
+                and coalesce(starts_with(ended_name.text, 'autograd::engine::') and starts_with(begun_name.text, 'autograd::engine::'), false)
+            )
         ) then 'python_time'
     end as rule,
     if(piece.what = 'late_input', piece.of_ns, piece.start_ns) as of_ns,

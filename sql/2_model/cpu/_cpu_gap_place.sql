@@ -6,6 +6,8 @@
 --   place            varchar   name path of the range, or between which ranges it is
 --   saving_ns        hugeint   their time together
 --   occurrence_cnt   bigint    times without an operator, or fetches
+--   long_cnt         bigint    those that are not far shorter than the longest
+--   long_ns          hugeint   their time together
 --   lengths          varchar   how often and how long, in words
 --   frame            varchar   the innermost Python function around all of the longest, NULL where none is recorded
 --   operators        varchar   the operators before and behind the longest, in words, NULL where one is not known
@@ -34,6 +36,8 @@ select
     place,
     sum(ns) as saving_ns,
     count(*) as occurrence_cnt,
+    count(*) filter (is_long) as long_cnt,
+    coalesce(sum(ns) filter (is_long), 0) as long_ns,
     format('{}, {}', if(count(*) = 1, 'once', format('{:,} times', count(*))),
         said_lengths(count(*), avg(ns), max(ns), count(*) filter (is_long), coalesce(sum(ns) filter (is_long), 0))) as lengths,
     arg_max(frame, ns) as frame,

@@ -150,6 +150,17 @@ found as (
         and allocated.device = owner.device
         and allocated.address = owner.address
     where owner.is_before and allocated.is_before
+    union all
+    -- weights that lie in what a file was read into at once (safetensors); at the end no two such pieces overlap
+    select held.allocation_id, owner.category, null, null, owner.is_exact
+    from memory_owner as owner
+    asof join (from allocated where free_ns is null) as held
+        on held.source_id = owner.source_id and held.device = owner.device and held.address <= owner.address
+    where owner.category in ('parameter', 'adapter_parameter')
+        and not owner.is_before
+        and owner.time_ns >= held.time_ns
+        and owner.address > held.address
+        and owner.address + owner.bytes <= held.address + held.bytes
 ),
 -- of several the most lasting purpose
 purpose as (
