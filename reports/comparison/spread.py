@@ -172,6 +172,8 @@ def is_of_other_steps(first: Spread | None, other: Spread | None, change: float)
     if first is None or other is None or not first.kinds or not other.kinds:
         return False
     sides = [learning_and_not(side.kinds) for side in (first, other)]
+    if not all(any(kind.step_cnt for kind in side) for side in sides):
+        return False
     shares = [[kind.step_cnt / sum(each.step_cnt for each in side) for kind in side] for side in sides]
     by_shares = 0.0
     both: tuple[list[tuple[float, Centre]], ...] = ([], [])

@@ -383,6 +383,40 @@ def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     )
 
 
+@pytest.mark.parametrize("copied_us", [0, 20_000])
+def test_a_range_that_only_waits_is_no_step_where_another_launches(copied_us: int, tmp_path: Path) -> None:
+    """A CPU that runs ahead is in its steps for an instant, and in what saves every few of them for all their time."""
+    events: list[dict[str, Any]] = []
+    cpu, device, ahead = 0.0, 0.0, {"ph": "X", "pid": 1, "tid": 1}
+
+    def launch(call: str, kernel: str, length: float, category: str = "kernel") -> None:
+        nonlocal cpu, device
+        args = {"correlation": len(events), "device": 0, "stream": 7}
+        events.append(ahead | {"cat": "cuda_runtime", "name": call, "ts": cpu, "dur": 5, "args": args})
+        device = max(device, cpu + 5)
+        events.append({"ph": "X", "pid": 0, "tid": 7, "cat": category, "name": kernel, "ts": device, "dur": length}
+                      | {"args": args | {"bytes": 4096}})  # fmt: skip
+        device, cpu = device + length, cpu + 10
+
+    for number in range(12):
+        begin = cpu
+        launch("cudaLaunchKernel", "gemm", 10_000)
+        events.append(annotation("step", begin, cpu - begin))
+        if number % 3 == 2:
+            begin = cpu
+            if copied_us:
+                launch("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", copied_us, "gpu_memcpy")
+            events.append(
+                ahead | {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "ts": cpu, "dur": device - cpu}
+            )
+            cpu = device
+            events.append(annotation("save", begin, cpu - begin))
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        found = database.rows("select path, found_by, count(*), sum(kernel_cnt) from step_summary group by all")
+    assert found == [("step", "repetition", 12, 12)]
+
+
 @pytest.mark.parametrize("is_last_slow", [True, False])
 def test_a_slowest_step_that_does_not_count_is_said_not_to(is_last_slow: bool, tmp_path: Path) -> None:
     """The headline has the last step's length, too: without a word the two contradict each other."""

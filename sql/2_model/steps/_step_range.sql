@@ -4,9 +4,11 @@
 -- step_summary; steps of an evaluation are none where there are others (place 2). Of nested ones (a ProfilerStep around
 -- a step of the program) the outer is the step. One that repeats covers at least half of the time in which the input
 -- launched GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have
--- loaded or compiled; it comes three times or more on one thread, and is none of a phase nor a part of one, as a module
--- in a backward: only in an input without a backward is the forward the step. What torch's profiler opens when the last
--- step is over, and closes at once as it ends, is none, nor one that the recording ended in where two others are whole.
+-- loaded or compiled, and launches half of that work; or launches nearly all of it, in which the GPU is busy for half of that
+-- time, as where the CPU runs ahead and waits between the steps (in a range that saves, or holds it back). It comes three times or more on one thread, and is none
+-- of a phase nor a part of one, as a module in a backward: only in an input without a backward is the forward the step.
+-- What torch's profiler opens when the last step is over, and closes at once as it ends, is none, nor one that the
+-- recording ended in where two others are whole.
 --
 -- columns:
 --   source_id    integer   the input
@@ -89,12 +91,56 @@ candidate as (
         and range.end_ns > active.start_ns
         and range.start_ns < active.end_ns
 ),
+-- graphs that are recorded whole are no kernels
+whole as (
+    select
+        source_id,
+        sum(end_ns - start_ns) filter (kind = 'kernel' or kind = 'graph') as work_ns,
+        2 * sum(end_ns - start_ns) filter (kind = 'graph') > sum(end_ns - start_ns) as is_of_graphs,
+        count(distinct coalesce(process_id, -1)) as process_cnt
+    from gpu_op
+    where source_id in (select source_id from launching)
+    group by source_id
+),
+measured as (
+    select
+        own.source_id, own.attribution_id, whole.process_cnt, whole.work_ns as whole_ns,
+        if(coalesce(whole.is_of_graphs, false), work.gpu_op_ns, work.kernel_ns) as work_ns
+    from (select distinct source_id, attribution_id from attribution) as own
+    join set_work as work using (attribution_id)
+    join whole using (source_id)
+),
+-- what ranges launch, as a share of what all ranges do, and of all; processes may have ranges of their own
+launched as (
+    select
+        in_path.source_id,
+        in_path.path_id,
+        sum(measured.work_ns) as work_ns,
+        sum(measured.work_ns) / any_value(measured.whole_ns) as whole_frac,
+        any_value(measured.process_cnt) * sum(measured.work_ns) / any_value(in_ranges.work_ns) as frac
+    from attribution as in_path
+    join measured using (attribution_id)
+    join (select source_id, sum(work_ns) as work_ns from measured group by source_id) as in_ranges
+        on in_ranges.source_id = in_path.source_id
+    where in_path.rule <> 'sequence'
+    group by in_path.source_id, in_path.path_id
+),
 repeating as (
-    select source_id, thread_id, path_id, any_value(depth) as depth, sum(duration_ns) as duration_ns
+    select candidate.source_id, thread_id, candidate.path_id, any_value(depth) as depth, sum(duration_ns) as duration_ns
     from candidate
-    group by source_id, thread_id, path_id
+    left join launched using (source_id, path_id)
+    group by candidate.source_id, thread_id, candidate.path_id
     having count(*) >= 3
-        and 2 * (sum(inside_ns) - max(inside_ns)) >= any_value(active_ns) - max(inside_ns)
+        and (
+            2 * (sum(inside_ns) - max(inside_ns)) >= any_value(active_ns) - max(inside_ns)
+            and (
+                coalesce(2 * any_value(launched.frac) >= 1, false)
+                or candidate.source_id not in (select source_id from launched)
+            )
+            or coalesce(
+                any_value(launched.whole_frac) >= 0.9 and 2 * any_value(launched.work_ns) >= any_value(active_ns), false
+            )
+        )
 ),
 phase_path as (
     select phased.source_id, phased.path
