@@ -82,9 +82,10 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
     if (before.waits & ~ahead.waits).any():
         found["lost_lead"] = Followed(ahead, 1 if part is None else part.share, (before, ahead))
     communication = scene.of_class("communication")
+    computing = scene.trace.is_kernel | scene.of_class("graph")  # one that is recorded whole
     for name, chosen, factor in (
-        ("kernels", scene.trace.is_kernel, 0.0),
-        ("kernels_a_tenth", scene.trace.is_kernel, 0.9),
+        ("kernels", computing, 0.0),
+        ("kernels_a_tenth", computing, 0.9),
         ("exposed_communication", communication, 0.0),
     ):
         if chosen.any():

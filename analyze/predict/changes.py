@@ -119,7 +119,14 @@ def describe(scene: Scene, change: Change) -> str:
         if not change.factor:
             return "the CPU takes no time here: the limit for whatever makes it faster"
         return f"the CPU takes {change.factor:g} times as long here"
+    if change.kind == "pin" and _has_unknown_link(scene):
+        return f"{_NO_BLOCKING}; {AT_LEAST}"
     return _K.sub(change.where, _KINDS[change.kind].note) if change.kind in _COUNTS else _KINDS[change.kind].note
+
+
+def _has_unknown_link(scene: Scene) -> bool:
+    """Whether there are large copies of pageable memory, and no others that say how fast the link is."""
+    return bool(scene.database.rows(f"select 1 from _unknown_link where source_id = {scene.trace.source_id}"))
 
 
 def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
@@ -134,7 +141,10 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     host = np.maximum(scene.launching_within(weights, cover) - kept, 0)
     own = np.where((graph >= 0) & ~scene.loading.holds(scene.points.begin), weights.own, 0)
     spared = np.bincount(since + 1, weights=host + own, minlength=1)[1:]
-    pays = np.append(spared > GRAPH_LAUNCH_NS, False)
+    launches = _first_launches(scene, graph)
+    has_launch = np.zeros(len(spared) + 1, dtype=bool)  # the last one is of what is in none
+    has_launch[graph[launches]] = True
+    pays = np.append(spared > GRAPH_LAUNCH_NS, False) & has_launch
     host, own = weights.host - np.where(pays[since], host, 0), weights.own - np.where(pays[graph], own, 0)
     host[_first_launches(scene, np.where(pays[graph], graph, NONE))] += GRAPH_LAUNCH_NS
     return scene.with_calls(replace(weights, host=host), own)
@@ -313,13 +323,14 @@ class _Kind:
         return ":" in self.form
 
 
+_NO_BLOCKING = "copies from and to pageable memory no longer block the CPU (synchronizations after them do)"
+AT_LEAST = "no copy from pinned memory says how much faster they would be"  # of a saving that may be larger
 _KINDS = {
     "prefetch": _Kind("PATH", _prefetch, "input is ready when it is asked for; * is all that is named as reading it"),
     "pin": _Kind(
         "PATH",
         _pin,
-        "copies from and to pageable memory no longer block the CPU (synchronizations after them do), "
-        "and are as fast as others of the trace",
+        f"{_NO_BLOCKING}, and are as fast as others of the trace",
     ),
     "skip": _Kind(
         "PATH",

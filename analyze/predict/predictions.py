@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _MOST_UNLAUNCHED = 0.9
+_UNLAUNCHED = 0.1  # of the work's time: from here on it is not known what a change of its lengths brings
+_OF_LENGTHS = ("scale", "device", "fuse", "batch")
+_LAUNCHED_BEFORE = "not known, as much of the GPU's work was launched before the recording began"
 _TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
 
 
@@ -153,13 +156,17 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     Raises UsageError for a place that is not there.
     """
     window, step_cnt = scene.window_ns, scene.trace.steps.count
+    is_cut = _is_launched_before(scene)
     rows = []
     for changes in asked:
         saving, left_out = saved_by(scene, changes)
+        if is_cut and any(change.kind in _OF_LENGTHS for change in changes):
+            saving, left_out = None, ()
         notes = [
             f"{change} left out: with it steps are no shorter" if change in left_out else describe(scene, change)
             for change in changes
         ]
+        notes += [_LAUNCHED_BEFORE] if saving is None and is_cut else []
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -173,6 +180,12 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
             }
         )
     return rows
+
+
+def _is_launched_before(scene: Scene) -> bool:
+    """Whether launches of much of the work are not recorded: it stays where it was measured, whatever gets shorter."""
+    length = scene.trace.graph.measured.length
+    return bool(length[scene.work.point < 0].sum() > _UNLAUNCHED * length.sum())
 
 
 def saved_by(scene: Scene, changes: Sequence[Change]) -> tuple[int | None, Sequence[Change]]:

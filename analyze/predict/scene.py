@@ -130,7 +130,7 @@ class Scene:
         names, number = self._classes
         time = np.bincount(number, weights=self.trace.graph.measured.length, minlength=len(names))
         order = [names[place] for place in np.argsort(-time, kind="stable") if time[place]]
-        return [name for name in order if name not in ("copy", "communication", "other", "graph")][:count]
+        return [name for name in order if name not in ("copy", "communication", "other")][:count]
 
     def _intervals(self, condition: str) -> Cover:
         found = self.database.columns(

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from ...analyze.predict.changes import FORMS
+from ...analyze.predict.changes import AT_LEAST, FORMS
 from ..tables.units import keep_end, said_ns
 from ..terminal.screen import WIDTH, columns, wrapped
 from .answer import Row
@@ -97,16 +97,23 @@ def _of_input(rows: list[Row], about: Row) -> Iterator[str]:
         elif abs(row["saving_frac"]) >= _LEAST_SHOWN or len(rows) == 1:
             yield from others
             yield columns(f"  {change}", f"{said_ns(row['step_ns'] * scale)}  saves {_frac(row['saving_frac'])}")
+        elif AT_LEAST in row["note"]:
+            yield from others
+            yield columns(f"  {change}", "not known")
         else:
             continue
         if row["note"] != said:
             yield from textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
         said = row["note"]
-    if none := [row["change"] for row in known if abs(row["saving_frac"]) < _LEAST_SHOWN and len(rows) > 1]:
+    if none := [row["change"] for row in known if _is_nothing(row) and len(rows) > 1]:
         fitting = (change if cell_len(change) < _CUT_WIDTH else _short_change(change) for change in none)
         said = f"less than {_LEAST_SHOWN:.1%}: {', '.join(fitting)}"
         # what is cut cannot be pasted
         yield from textwrap.wrap(said, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _is_nothing(row: Row) -> bool:
+    return abs(row["saving_frac"]) < _LEAST_SHOWN and AT_LEAST not in row["note"]
 
 
 def _what(count: int | None, about: Row, has_more: bool, step_ns: float, turns: int) -> str:

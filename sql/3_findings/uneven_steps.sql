@@ -77,6 +77,11 @@ phase as (
         ]) as phase_ns
     from judged
     union all
+    -- for which the CPU waits somewhere
+    select source_id, step, 'the GPU''s work', true, gpu_busy_ns
+    from judged
+    where gpu_busy_ns is not null
+    union all
     -- ranges side by side that are a step together
     select step.source_id, step.step, range_path.path, false, sum(range.end_ns - range.start_ns)
     from range
