@@ -47,13 +47,15 @@ class Followed:
     """The weights with the advice of a rule followed in all its places, and the share of its blame that lies there.
 
     It saves no more than where the advice of others is followed already: `beside`, without and with it. And all takes
-    `least_ns`, or more.
+    `least_ns`, or more. Where others save less each than all of them together, what it saves `alone` counts, less what
+    each of them saves.
     """
 
     weights: Weights
     share: float
     beside: tuple[Weights, Weights] | None = None
     least_ns: int = 0
+    alone: Weights | None = None
 
 
 def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
@@ -70,13 +72,14 @@ def rules(scene: Scene, part: Part | None = None) -> dict[str, Followed] | None:
             return None
         if share:  # else next to nothing, and none of it here
             found[name] = Followed(_FOLLOWED.get(name, _faster)(scene, measured, blamed.here()), share)
-    if (unwaiting := _without(measured, found, _OF_WAITS)) is not None:
-        worked = gaps.of(*_OF_WAITS).only(lambda blamed: blamed.is_late)
+    if (unwaiting := _without(measured, found, OF_WAITS)) is not None:
+        worked = gaps.of(*OF_WAITS).only(lambda blamed: blamed.is_late)
         share = _share(scene, part, worked)
         if share is None:
             return None
         idle = _closed(scene, unwaiting, worked.here())
-        found["host_work"] = Followed(idle, share or 1, (unwaiting, idle))
+        alone = _closed(scene, measured, worked.here())
+        found["host_work"] = Followed(idle, share or 1, (unwaiting, idle), alone=alone)
     before = measured if unwaiting is None else unwaiting
     ahead = replace(measured, waits=measured.waits & scene.is_queue)
     if (before.waits & ~ahead.waits).any():
@@ -254,5 +257,5 @@ _FOLLOWED: dict[str, _Followed] = {
 _OF_KERNELS = ("math_attention", "float32_matmul", "layout_conversion", "unfused_elementwise", "recomputation")
 _RULES = (*_FOLLOWED, *_OF_KERNELS)
 _OF_COPIES = ("blocking_copy", "pageable_async_copy")
-_OF_WAITS = (*_OF_COPIES, "synchronisation")
+OF_WAITS = (*_OF_COPIES, "synchronisation")
 _NO_COPIES, _PINNED = Change("hide-copies", "*"), Change("pin", "*")

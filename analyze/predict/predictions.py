@@ -120,10 +120,12 @@ class Predictions:
             return []
         if np.count_nonzero(scene.work.point < 0) > _MOST_UNLAUNCHED * len(scene.work):
             return []
-        return [
-            {"source_id": source_id, "rule": rule, "saving_ns": round(_saved(scene, of) / of.share)}
-            for rule, of in found.items()
-        ]
+        saved = {rule: _saved(scene, of) / of.share for rule, of in found.items()}
+        for rule, of in found.items():
+            if of.alone is not None:
+                others = sum(saved.get(name, 0) for name in (*advice.OF_WAITS, "lost_lead"))
+                saved[rule] = max(saved[rule], scene.saved_ns(of.alone) / of.share - others)
+        return [{"source_id": source_id, "rule": rule, "saving_ns": round(ns)} for rule, ns in saved.items()]
 
 
 def _filled(table: str, rows: Callable[[], list[Row]]) -> pa.Table:

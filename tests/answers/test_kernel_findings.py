@@ -500,7 +500,7 @@ def said_of_gap(rows: list[Row]) -> tuple[str, str]:
             ("", "no range or CUDA call", "Name what the CPU does there"),
             ("cuda_runtime", "cudaHostAlloc", "Host memory is pinned there"),
             ("cpu_op", "aten::bernoulli_", "Compare its calls"),
-            ("user_annotation", "save", "Look at what is done there"),
+            ("user_annotation", "save", "Look at what is done in save besides launching"),
             ("python_function", "train.py(7): log", "Look at what is done there"),
         )
     ],

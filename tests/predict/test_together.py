@@ -9,6 +9,7 @@ import writers
 from conftest import ROOT, corpus_params, quick
 from lorabench.analyze.pipeline import analyze
 from lorabench.analyze.predict import predictions, suggestions
+from lorabench.analyze.predict.advice import OF_WAITS
 from lorabench.analyze.predict.changes import Change, apply, parse
 from lorabench.analyze.predict.scene import Scene
 from lorabench.analyze.predict.trace import fetch
@@ -113,3 +114,28 @@ def test_a_graph_of_less_than_what_launching_it_takes_is_none(launches: int, hel
         assert left_out == ([] if helps else [parse("graph=inner")])
         (row,) = predictions.predict(scene, [[parse("graph=inner")]])
         assert ("left out: with it steps are no shorter" in row["note"]) != helps
+
+
+def test_what_two_waits_hide_from_each_other_is_the_work_that_both_wait_for(tmp_path: Path) -> None:
+    """Either wait alone leaves the other one; without the work behind them the GPU would not be idle."""
+    gpu, idle = Gpu(is_pinned=True), 0
+    for number in range(12):
+        with gpu.range(f"step {number}"):
+            for _ in range(10):
+                gpu.launch("gemm", 1_000_000)
+            with gpu.range("log"):
+                gpu.read_back()
+        if number % 3 == 2:
+            with gpu.range("save"):
+                gpu.waits = False  # but for the copy itself, from the device to pageable memory
+                gpu.read_back(1_000_000)
+                gpu.waits = True
+                gpu.work(30_000_000)
+            idle += 30_000_000 if number < 11 else 0
+    writers.write_nsys(tmp_path / "run.sqlite", [gpu.finished().timeline])
+    with analyze([tmp_path / "run.sqlite"], tmp_path / "run.duckdb") as database:
+        saved = dict(database.rows("select rule, sum(saving_ns) from finding where saving_ns > 0 group by rule"))
+        ((most,),) = database.rows("select sum(idle_ns) from idle_summary where cause = 'host'")
+    late = sum(ns for rule, ns in saved.items() if rule in (*OF_WAITS, "host_work", "lost_lead"))
+    assert 0.9 * idle <= late <= 1.01 * most
+    assert saved["host_work"] > 0.5 * idle

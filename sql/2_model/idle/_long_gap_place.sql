@@ -263,7 +263,8 @@ select
             then 'Garbage is collected explicitly there: leave it out of steps, or do it every few hundred.'
         when cpu.cpu_kind = 'python'
             then 'Look at what is done there besides launching: input, logging, saving, checks. What it calls is in the trace.'
-        else 'Look at what is done there besides launching: input, logging, saving'
+        else 'Look at what is done ' || if(cpu.cpu_kind = 'annotation' and length(cpu.cpu_in) <= 40, 'in ' || cpu.cpu_in, 'there')
+            || ' besides launching: input, logging, saving'
             || if(has_torch(long.source_id), ', Python. Narrower ranges (lorabench.span) or stacks', '. Narrower ranges (NVTX)')
             || if(sampled.module is null, '', ' or sample_summary') || ' say which part.'
     end) as what_to_do,
