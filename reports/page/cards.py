@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...vocabulary import SOURCE_SNAPSHOT
 from ..answer import step_text
 from ..tables.units import said_ns, scaled
 from .run import Run
@@ -85,8 +86,12 @@ def _busy(source: Source) -> list[dict[str, str]]:
 
 def _work(source: Source) -> list[dict[str, str]]:
     """All that was recorded, and named so where the verdict is about less."""
-    steady = source.rows("select recorded_ns from _steady_time where source_id = {id} and is_steady")
-    of = f", of the whole recording: {said_ns(steady[0]['recorded_ns'])}" if steady else ""
+    # calls may begin long before the first GPU work, and GPU work may end behind the last of them
+    whole = source.rows(
+        "select greatest(recorded_ns, coalesce(whole_ns, 0)) as ns from _steady_time join _answer_whole "
+        "using (source_id) where source_id = {id} and is_steady"
+    )
+    of = f", in all {said_ns(whole[0]['ns'])} that were recorded" if whole else ""
     found = []
     ((kernels, time),) = source.database.rows(
         f"select coalesce(sum(kernel_cnt), 0), coalesce(sum(kernel_ns), 0) from kernel_summary "
@@ -102,19 +107,25 @@ def _work(source: Source) -> list[dict[str, str]]:
 
 def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
     rows = [] if source.memory is None else source.rows(
-        "select device, max(peak_bytes) as peak_bytes, "
+        "select device, max(peak_bytes) as peak_bytes, any_value(source.kind) as kind, "
+        "any_value(kind_is_of_torch(source.kind)) as is_of_torch, "
         "bool_or((source_id, device) in (select (source_id, device) from _memory_from_zero)) as is_from_zero "
-        f"from memory_peak where source_id = {source.memory[0]} "
+        f"from memory_peak join source using (source_id) where source_id = {source.memory[0]} "
         f"group by device having max(peak_bytes) >= {_LEAST_BYTES} order by device = 'cpu', device limit 2"
     )  # fmt: skip
-    since = "allocated by torch since the recording began, besides what was there"
     found = [
-        _card(
-            f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB",
-            since if row["is_from_zero"] else "allocated by torch",
-        )
+        _card(f"peak memory of {row['device']}", f"{row['peak_bytes'] / _MIB:,.1f} MiB", _who(row) + source.memory_in())
         for row in rows
-    ]  # fmt: skip
+    ]
     if not found and run is not None and run.peak_bytes:
         found.append(_card("peak memory", f"{run.peak_bytes / _MIB:,.1f} MiB", "allocated by torch, timing pass"))
     return found
+
+
+def _who(row: dict[str, Any]) -> str:
+    """What a peak is made of: a snapshot knows sizes that were asked for, which the allocator rounds up."""
+    if row["kind"] == SOURCE_SNAPSHOT:
+        what = "asked for by torch"
+    else:
+        what = "allocated by torch" if row["is_of_torch"] else "taken from the device"
+    return f"{what} since the recording began, besides what was there" if row["is_from_zero"] else what

@@ -21,16 +21,18 @@ class _Clock:
     is_on_timeline: bool
     first_ns: int  # the first event of memory
     zero_ns: int
+    name: str = ""  # of the other recording
 
     @classmethod
     def of(cls, source: Source, source_id: int) -> "_Clock":
         """The clock of an input's memory on the page of a source."""
-        ((is_timed, first),) = source.database.rows(
-            "select is_timed, (select min(time_ns) from _memory_level where source_id = source.source_id) from source "
-            f"where source_id = {source_id}"
+        ((is_timed, first, name),) = source.database.rows(
+            "select is_timed, (select min(time_ns) from _memory_level where source_id = source.source_id), name "
+            f"from source where source_id = {source_id}"
         )
         is_on_timeline = bool(source_id == source.source_id and is_timed and source.has_timeline)
-        return cls(bool(is_timed), is_on_timeline, first, source.begin if is_on_timeline else first)
+        return cls(bool(is_timed), is_on_timeline, first, source.begin if is_on_timeline else first,
+                   "" if source_id == source.source_id else name)  # fmt: skip
 
     def moved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows with a time_ns since the first event, which is from the 0 on then."""
@@ -42,6 +44,9 @@ class _Clock:
 
     @property
     def told(self) -> str:
+        if self.name:
+            clock = ", with a clock of its own: times are not those of the timeline" if self.is_timed else ""
+            return f" Recorded in {self.name}{clock}."
         return " Times are those of the timeline." if self.is_on_timeline else ""
 
 
@@ -63,8 +68,8 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
         )  # fmt: skip
         yield _phases(source, which)
     yield tabled(
-        source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, "
-        "when most was held and when the snapshot was taken.", "memory_fragmentation",
+        source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, when most "
+        f"was held and when the snapshot was taken.{_unused(source)}", "memory_fragmentation",
         "select device, moment, pool, reserved_bytes, allocated_bytes, requested_bytes, unused_bytes, unused_frac, "
         "largest_free_bytes, free_block_cnt, segment_cnt from memory_fragmentation "
         f"where source_id in {source.of_rank}",
@@ -123,6 +128,20 @@ def _phases(source: Source, which: str) -> Section | None:
             f"{_mib(most)} was live in one ({where})."
         )
     return section("memory-phases", "Memory of phases", text, "memory_phase", rows)
+
+
+def _unused(source: Source) -> str:
+    """What is taken off what is held where a snapshot does not know how much blocks took."""
+    rows = source.rows(
+        "select 1 from memory_fragmentation where allocated_bytes is null and requested_bytes is not null "
+        f"and source_id in {source.of_rank} limit 1"
+    )
+    if not rows:
+        return ""
+    return (
+        " Unused is what is held without what is allocated; where that is empty, without what was requested, so a "
+        "little too much: the allocator rounds sizes up."
+    )
 
 
 def _mib(size: int) -> str:

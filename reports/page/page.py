@@ -8,6 +8,7 @@ from ...errors import InputError, UsageError
 from ...vocabulary import SOURCE_SNAPSHOT
 from ..answer import answer, verdict_text
 from ..tables.sources import shown
+from ..tables.units import said_ns
 from . import html, run
 from .cards import cards
 from .first import first
@@ -28,6 +29,7 @@ _ASKED = (
     "_page_kernel", "_page_longest", "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range",
     "_page_step", "_predicted_finding", "_steady_class", "_steady_kernel", "_steady_time",
 )  # fmt: skip
+_MUCH_MORE = 1.25  # than the GPU window: what was recorded around it is worth a word
 
 
 def write(
@@ -75,9 +77,20 @@ def write(
 
 def _said(answered: answer.Row) -> list[str]:
     """The verdict, what it is of, and what makes it doubtful."""
-    around = (verdict_text.counted(answered), *verdict_text.doubts(answered), verdict_text.alone(answered),
-              *verdict_text.losses(answered))  # fmt: skip
+    around = (verdict_text.counted(answered), _window(answered), *verdict_text.doubts(answered),
+              verdict_text.alone(answered), *verdict_text.losses(answered))  # fmt: skip
     return [verdict_text.verdict(answered), *(line for line in around if line is not None)]
+
+
+def _window(answered: answer.Row) -> str | None:
+    """How little of what was recorded lies between the first GPU work and the last, where much lies around it."""
+    recorded = (answered["steady"] or {}).get("recorded_ns", 0) if answered["window_ns"] else 0
+    if not recorded or (answered["whole_ns"] or 0) <= _MUCH_MORE * recorded:
+        return None
+    return (
+        f"the GPU window, from its first work to its last, is {said_ns(recorded)} of the "
+        f"{said_ns(answered['whole_ns'])} that were recorded"
+    )
 
 
 def _about(source: Source, answered: answer.Row, measured: run.Run | None, made: Sequence[Section]) -> str:

@@ -61,10 +61,21 @@ class Source:
         """The inputs of the rank that is shown and those without one, as a list in SQL."""
         return sources.of_rank(self.source_id)
 
+    def memory_in(self) -> str:
+        """Which other input the memory was recorded in; nothing where it is the shown one's own."""
+        if self.memory is None or self.memory[0] == self.source_id:
+            return ""
+        ((name,),) = self.database.rows(f"select name from source where source_id = {self.memory[0]}")
+        return f", recorded in {name}"
+
     def apart(self) -> str:
         """What to add to the text about all that was recorded, where the verdict is about less; else nothing."""
-        warm = self.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1")
-        return " Of all that was recorded; the verdict is of the warm steps alone." if warm else ""
+        return " Of all that was recorded; the verdict is of the warm steps alone." if self.is_of_warm_steps else ""
+
+    @cached_property
+    def is_of_warm_steps(self) -> bool:
+        """Whether the verdict is about warm steps, and not about all that was recorded."""
+        return bool(self.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"))
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.

@@ -119,16 +119,19 @@ def _critical(source: Source) -> Iterable[Section | None]:
     )
     if not rows:
         return
-    text = (
-        "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators."
-        + source.apart()
-    )
+    text = "What determines how long it takes. The CPU's time goes by ranges that the program opened, not by operators."
+    steps = source.rows("select count(*) as cnt, count(*) filter (is_cold) as cold_cnt from _warm_step where "
+                        "source_id = {id}")[0]  # fmt: skip
     windows = source.rows(MEAN_WINDOW)
     whole, window = sum(row["critical_ns"] for row in rows), windows[0]["window_ns"] if windows else None
-    if window and whole > _MUCH_LONGER * window and not source.apart():
+    if source.is_of_warm_steps:
+        text += f" It is of all steps, {said_ns(whole)}"
+        text += "; the verdict is of the warm ones alone." if steps["cold_cnt"] else ", which the verdict is about."
+    elif window and whole > _MUCH_LONGER * window:
+        of = "all steps" if steps["cnt"] else "all that was recorded"
         text += (
-            f" It is of all that was recorded, {said_ns(whole)}, with what the CPU does before and after the "
-            f"{said_ns(window)} of the GPU that the verdict is about."
+            f" It is of {of}, {said_ns(whole)}, with what the CPU does before and after the {said_ns(window)} of the "
+            "GPU that the verdict is about."
         )
     yield section("critical", "Critical path", text, "critical_path", rows, _critical_bars(rows),
                   keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"))  # fmt: skip

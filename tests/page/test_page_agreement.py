@@ -1,5 +1,6 @@
 """Sections of the page agree with the verdict on top and with the views behind them."""
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -255,3 +256,51 @@ def test_operators_that_open_annotations_are_said_to_be_narrower(section: Callab
 def test_a_critical_path_longer_than_the_verdict_says_so(trace: str, words: str, section: Callable) -> None:
     found = section(CORPUS / trace, "critical")
     assert words in found.text and ("It is of all" in found.text) == bool(words)
+
+
+def _head(text: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text.partition("<nav")[0])).split())
+
+
+def test_what_cards_and_the_critical_path_are_of(tmp_path: Path, database_of: Callable) -> None:
+    """Calls take 1.8 s, the GPU works in half of that, and the critical path is of five steps."""
+    trace = CORPUS / "nsys" / "llm-attention-nvtx.schema-3.25.sqlite"
+    database = database_of(trace)
+    made = pages.write(database, tmp_path / "page.html", [trace])
+    said = _head((tmp_path / "page.html").read_text("utf-8"))
+    ((critical, steps),) = database.rows(
+        "select (select sum(critical_ns) from critical_path), (select sum(wall_ns) from step_summary)"
+    )
+    assert said.count("in all 1.8 s that were recorded") == 2 and "whole recording: 849.4 ms" not in said
+    assert re.search("849.4 ms of the 1.8 s that were recorded", said, re.IGNORECASE)
+    (found,) = (one for one in made if one.name == "critical")
+    assert critical == steps and "It is of all steps, 745.1 ms; the verdict is of the warm ones alone." in found.text
+
+
+def test_the_header_says_how_little_of_a_recording_the_verdict_is_about(tmp_path: Path, database_of: Callable) -> None:
+    trace = CORPUS / "nsys" / "cuda-graph.schema-3.24.sqlite"
+    pages.write(database_of(trace), tmp_path / "page.html", [trace])
+    said = _head((tmp_path / "page.html").read_text("utf-8"))
+    assert re.search("The GPU window, from its first work to its last, is 186.8 .s of the 95.1 ms", said)
+    other = CORPUS / "kineto" / "kernel-overlap.b200.json.gz"
+    pages.write(database_of(other), tmp_path / "page.html", [other])
+    assert "GPU window" not in _head((tmp_path / "page.html").read_text("utf-8"))
+
+
+def test_memory_of_another_file_is_said_to_be_that(section: Callable, tmp_path: Path) -> None:
+    made, text = written([FIXTURES / "h200-batch"], tmp_path)
+    for name in ("memory", "blocks"):
+        (found,) = (one for one in made if one.name == name)
+        assert re.search(r"Recorded in \S+, with a clock of its own", found.text)
+    assert re.search(r"by torch[^<]*, recorded in \S+<", text)
+
+
+def test_a_snapshot_is_of_what_was_asked_for(tmp_path: Path, database_of: Callable) -> None:
+    trace = CORPUS / "memory_snapshots" / "llm-training-step.pickle"
+    made = pages.write(database_of(trace), tmp_path / "page.html", [trace])
+    said = _head((tmp_path / "page.html").read_text("utf-8"))
+    assert "6,688.4 MiB asked for by torch" in said and "allocated by torch" not in said
+    (found,) = (one for one in made if one.name == "memory-fragments")
+    peak = next(row for row in database_of(trace).dicts("from memory_fragmentation") if row["moment"] == "peak")
+    assert peak["unused_bytes"] == peak["reserved_bytes"] - peak["requested_bytes"]
+    assert "where that is empty, without what was requested" in found.text
