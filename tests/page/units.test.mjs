@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {inked} from "../../reports/page/scripts/charts.mjs";
 import {compareCells} from "../../reports/page/scripts/tables.mjs";
-import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayShare, sayTime, shortened}
+import {byteTicks, changeLevel, fitted, isLight, niceTicks, sayBytes, sayChange, sayMany, sayMilliseconds, sayShare, sayTime, shortened}
   from "../../reports/page/scripts/units.mjs";
 
 test("times have the unit in which they are short", () => {
@@ -27,6 +27,22 @@ test("long names keep both ends", () => {
   assert.equal(shortened("elementwise", 11), "elementwise");
   assert.equal(shortened("elementwise_kernel", 7), "ele…nel");
   assert.equal(shortened("elementwise", 2), "");
+});
+
+test("no letter of a long name is cut in half", () => {
+  const coder = "\u{1F469}\u200D\u{1F4BB}"; // one letter of three code points
+  for (let length = 4; length < 20; length++) {
+    const said = shortened(`a${coder.repeat(20)}b`, length);
+    assert.ok(said.isWellFormed());
+    assert.equal(said, `a${coder.repeat(Math.ceil((length - 1) / 2) - 1)}…${coder.repeat(Math.floor((length - 1) / 2) - 1)}b`);
+  }
+  assert.equal(shortened(coder.repeat(9), 9), coder.repeat(9));
+  assert.equal(fitted("\u{1F600}".repeat(20), 9, (text) => [...text].length), `${"\u{1F600}".repeat(4)}…${"\u{1F600}".repeat(4)}`);
+});
+
+test("milliseconds have the digits that cells have", () => {
+  assert.deepEqual([0, 480, 2_800, 99_000, 120_000, 1_234_567_890, 0.5].map(sayMilliseconds),
+    ["0.000", "0.00048", "0.0028", "0.099", "0.120", "1,234.568", "0.00000050"]);
 });
 
 test("numbers sort as numbers and texts as texts", () => {

@@ -1,5 +1,5 @@
 // The receipt as a picture of 1200 by 630 pixels, the size that is shown where people post links.
-import {isLight, sayShare} from "./units.mjs";
+import {charactersAt, isLight, sayShare} from "./units.mjs";
 
 const WIDTH = 1200, HEIGHT = 630, MARGIN = 50, BAR_TOP = 185, BAR_HEIGHT = 90;
 const COLUMNS = 3, ROWS = 2, LEAST_SHARE = 0.005; // of the legend
@@ -41,7 +41,7 @@ export function linesOf(text, widthOf, widest, most) {
 
 function cut(text, widthOf, widest) {
   let said = text;
-  while (said.length > 4 && widthOf(said) > widest) said = `${said.slice(0, -2).trimEnd()}…`;
+  while (said.length > 4 && widthOf(said) > widest) said = `${charactersAt(said.replace(/…$/, ""), 0, -1).trimEnd()}…`;
   return said;
 }
 

@@ -11,6 +11,13 @@ export function sayTime(ns) {
   return `${value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
 }
 
+// A time in milliseconds as the cells of tables have it (cells.py): three decimals, of a smaller one two digits.
+export function sayMilliseconds(ns) {
+  const value = ns / 1e6, size = Math.abs(value);
+  const digits = size > 0 && size < 0.0995 ? Math.min(9, Math.max(3, 1 - Math.floor(Math.log10(size)))) : 3;
+  return value.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+}
+
 // As tables and cards have them: one amount of memory is one number all over the page.
 const SIZES = [[2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 
@@ -73,17 +80,34 @@ export function sayName(name) {
   return shortened(name, 300);
 }
 
+const PLAIN = /^[\x20-\x7e]*$/, SPLIT = new Map(); // of other names the characters: pictures ask at each move
+const SEGMENTER = globalThis.Intl?.Segmenter && new Intl.Segmenter();
+
+// The characters of a name as people see them, as an array or a string: an emoji is one, of however many code points.
+function charactersOf(name) {
+  if (PLAIN.test(name)) return name;
+  if (!SPLIT.has(name)) SPLIT.set(name, SEGMENTER ? Array.from(SEGMENTER.segment(name), ({segment}) => segment) : Array.from(name));
+  return SPLIT.get(name);
+}
+
+// Characters of a name from one place to another, as text.
+export function charactersAt(name, from, to) {
+  const found = charactersOf(name).slice(from, to);
+  return typeof found === "string" ? found : found.join("");
+}
+
 // A name with its middle left out, so that it has no more characters than `length`.
 export function shortened(name, length) {
   if (name.length <= length) return name;
+  const {length: whole} = charactersOf(name), half = (length - 1) / 2;
+  if (whole <= length) return name;
   if (length < 4) return "";
-  const half = (length - 1) / 2;
-  return `${name.slice(0, Math.ceil(half))}…${name.slice(name.length - Math.floor(half))}`;
+  return `${charactersAt(name, 0, Math.ceil(half))}…${charactersAt(name, whole - Math.floor(half))}`;
 }
 
 // A name with as much of its middle left out as it takes to be no wider than `width`; widthOf measures.
 export function fitted(name, width, widthOf) {
-  let length = Math.min(name.length, Math.ceil(width)), said = shortened(name, length); // no letter is under a pixel
+  let length = Math.min(charactersOf(name).length, Math.ceil(width)), said = shortened(name, length); // no letter is under a pixel
   for (let size = widthOf(said); said && size > width; size = widthOf(said)) {
     length = Math.min(length - 1, Math.floor(length * width / size));
     said = shortened(name, length);
