@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {busyTime, countWanted, coverage, firstEndingAfter, mostOf, stretchAt} from "../../reports/page/scripts/density.mjs";
+import {busyTime, busyWithin, countWanted, coverage, firstEndingAfter, mostOf, stretchAt} from "../../reports/page/scripts/density.mjs";
 import {unpackColumns, unpackLane} from "../../reports/page/scripts/packed.mjs";
 
 const lane = (...stretches) => ({
@@ -74,4 +74,11 @@ test("of work that overlaps each moment counts once", () => {
 test("what is looked for is counted, in all and in what is seen", () => {
   const lanes = [lane([0, 10, 0], [20, 30, 1]), lane([25, 40, 0])];
   assert.deepEqual(countWanted(lanes, [true, false], {from: 10, to: 30}), {all: 2, inside: 1});
+});
+
+test("the share of a lane says what it is of", () => {
+  const some = lane([0, 80, 0]), work = {from: 0, to: 100};
+  assert.deepEqual(busyWithin(some, {from: -40, to: 100}, work), {share: 0.8, from: 0, to: 100});
+  assert.deepEqual(busyWithin(some, {from: 60, to: 90}, work), {share: 20 / 30, from: 60, to: 90});
+  assert.equal(busyWithin(some, {from: -40, to: -10}, work).share, 0);
 });

@@ -76,3 +76,9 @@ export function mostOf(lane, labelOf, from, to, cnt) {
   }
   return [...found].sort((a, b) => b[1] - a[1]).slice(0, cnt);
 }
+
+// The share of a view in which a lane was busy, of what lies in `whole` alone; and what that is.
+export function busyWithin(lane, view, whole) {
+  const from = Math.max(view.from, whole.from), to = Math.min(view.to, whole.to);
+  return {share: to > from ? busyTime(lane, from, to) / (to - from) : 0, from, to};
+}

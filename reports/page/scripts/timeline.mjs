@@ -1,6 +1,6 @@
 // The timeline of a page: lanes of ranges over lanes of streams on a canvas. A pixel column is filled as high as the share
 // of its time that was busy, so the area that is filled is the time that was busy, at every zoom.
-import {busyTime, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
+import {busyTime, busyWithin, countWanted, coverage, mostOf, stretchAt} from "./density.mjs";
 import {inflate, unpackLane} from "./packed.mjs";
 import {pathOf} from "./selection.mjs";
 import {isLight, sayCount, sayName, sayShare, sayTime} from "./units.mjs";
@@ -74,7 +74,7 @@ export class Timeline extends Zoomed {
     const {from, to} = this.view;
     if (lane.has_title) {
       pen.fillStyle = colours.faint;
-      const title = lane.is_range ? lane.title : `${lane.title}: busy ${sayShare(this.busyShare(lane))}${this.withRest()}`;
+      const title = lane.is_range ? lane.title : `${lane.title}: ${this.busySaid(lane)}`;
       pen.fillText(this.fitted(pen, title, this.width), 0, lane.top - TITLE_HEIGHT / 2);
     }
     pen.fillStyle = colours.card;
@@ -101,10 +101,11 @@ export class Timeline extends Zoomed {
     return this.isChosen ? ", with what is not chosen" : "";
   }
 
-  // How much of what is shown a stream was busy, between the first GPU work and the last.
-  busyShare(lane) {
-    const from = Math.max(this.view.from, this.data.zero), to = Math.min(this.view.to, this.data.work_end);
-    return to > from ? busyTime(lane, from, to) / (to - from) : 0;
+  // How much of what is shown a stream was busy, between the first GPU work and the last: where more is shown, of what.
+  busySaid(lane) {
+    const {share, from, to} = busyWithin(lane, this.view, {from: this.data.zero, to: this.data.work_end});
+    const isPart = to > from && (from > this.view.from || to < this.view.to);
+    return `busy ${sayShare(share)}${isPart ? ` of ${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}` : ""}${this.withRest()}`;
   }
 
   // Names where they fit; of what is looked for an outline.
@@ -222,8 +223,8 @@ export class Timeline extends Zoomed {
       return;
     }
     const most = mostOf(stream, (name) => this.data.names[name][0], from, to, 3).map(([name, time]) => `${sayName(name)} ${sayTime(time)}`);
-    this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} busy `
-      + `${sayShare(this.busyShare(stream))}${this.withRest()}; most of it ${most.join(", ") || "nothing"}`;
+    this.said.textContent = `${this.found()}${sayTime(from - this.data.zero)} to ${sayTime(to - this.data.zero)}: ${stream.title} ${this.busySaid(stream)}; `
+      + `most of it ${most.join(", ") || "nothing"}`;
   }
 
   toldOf(lane, n) {

@@ -28,7 +28,7 @@ export class Zoomed {
     }
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("role", "application"); // it takes keys, which its label says
     this.canvas.setAttribute("aria-label", label);
     this.said = document.createElement("p");
     this.said.className = "said";
