@@ -342,3 +342,88 @@ def test_a_picture_of_the_first_rows_says_so_where_a_choice_may_have_others(open
         "The picture is of range ProfilerStep (it has the first 60 of 81 rows); the table has 81 of its"
     )
     assert "first" not in page.locator("section[aria-labelledby=kernels] .note").inner_text()
+
+
+def of_one_kernel(path: Path) -> Path:
+    """Two ranges that launch the same kernel, 3 times 100 µs each, and 20 µs of nothing before the first."""
+    events = json.loads(trace(path, names=("forward", "head")).read_text("utf-8"))
+    for event in events["traceEvents"]:
+        event["name"] = "gemm" if event["name"].startswith("gemm") else event["name"]
+    path.write_text(json.dumps(events), "utf-8")
+    return path
+
+
+def focused(page: Page) -> str:
+    return page.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent")
+
+
+def test_a_kernel_within_a_range_is_all_that_the_flame_graph_counts(opened: Callable, tmp_path: Path) -> None:
+    page = opened(of_one_kernel(tmp_path / "t.json"))
+    flame = page.locator("[data-figure=figure-ranges]")
+    flame.locator("[role=treeitem][aria-label^='gemm']").first.focus()
+    page.keyboard.press("Enter")
+    assert "3 GPU operations, 300.0 µs" in choose(page, "range", "kernel")
+    slices = flame.locator("[role=treeitem]").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+    assert len(slices) >= 3 and all("300.0 µs, 100 % of what is chosen" in said for said in slices), slices
+    section = page.locator("section[aria-labelledby=ranges]")
+    rows = re.search(r"table has (\d+ of) its (\d+ rows)", section.locator(".note").inner_text())
+    assert rows and section.locator("summary").inner_text() == f"Table ({rows[1]} {rows[2]})"
+
+
+def test_what_is_outside_of_ranges_is_named_once(opened: Callable, tmp_path: Path) -> None:
+    path = of_one_kernel(tmp_path / "t.json")
+    events = json.loads(path.read_text("utf-8"))
+    for event in events["traceEvents"]:
+        event.get("args", {}).pop("correlation", None)  # nobody launched it
+    path.write_text(json.dumps(events), "utf-8")
+    flame = opened(path).locator("[data-figure=figure-ranges]")
+    flame.locator("[role=treeitem][aria-label^='outside']").focus()
+    assert flame.locator(".said").inner_text().startswith("outside of all ranges: 600.0 µs, 100 % of all GPU time")
+
+
+def test_keys_choose_a_kernel_and_keep_the_focus(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=("forward", "head"), kernel_us=0.48))
+    section = page.locator("section[aria-labelledby=kernels]")
+    section.locator("summary").click()
+    before = section.locator("table[id] tbody tr").first.locator("td").all_inner_texts()
+    section.locator("table[id] tbody .pick").first.focus()
+    page.keyboard.press("Enter")
+    choose(page, "kernel")
+    assert focused(page) == f"BUTTON {before[0]}" and page.locator(".sums button:focus").count() == 1
+    assert section.locator("summary").inner_text() == "Table (1 name of what is chosen)"
+    shown = section.locator(".sums tbody tr").first.locator("td").all_inner_texts()
+    assert shown == before[:4] and shown[2] == "0.0014", (shown, before)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-filtered='[]']")
+    assert focused(page) == f"BUTTON {before[0]}" and page.locator("#table-kernels button:focus").count() == 1
+    page.keyboard.press("Enter")
+    choose(page, "kernel")
+    page.locator(".selection button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-filtered='[]']")
+    assert focused(page) == f"BUTTON {before[0]}"
+
+
+def test_a_chart_without_bars_has_no_axes(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json"), address="#" + quote("time=0..3000"))
+    choose(page, "time")
+    chart = page.locator("[data-figure=figure-kernels]")
+    expect(chart.locator(".annotation-text")).to_have_text("nothing of what is chosen")
+    assert chart.locator(".xtick").count() == 0
+
+
+def test_a_share_is_said_with_what_it_is_of(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=("forward", "head")))
+    picture = page.locator("[data-figure=figure-timeline]")
+    assert picture.locator("canvas").get_attribute("role") == "application"
+    page.evaluate("""() => {
+        const picture = document.querySelector("[data-figure=figure-timeline]").picture, zero = picture.data.zero;
+        picture.show({from: zero - 9000, to: zero + 200000});
+    }""")
+    said = picture.locator(".said")
+    expect(said).to_contain_text("-9.000 µs to 200.0 µs: stream 7 busy 50 % of 0 ns to 200.0 µs; most of it gemm")
+    page.evaluate("""() => {
+        const picture = document.querySelector("[data-figure=figure-timeline]").picture, zero = picture.data.zero;
+        picture.show({from: zero, to: zero + 200000});
+    }""")
+    expect(said).to_contain_text("0 ns to 200.0 µs: stream 7 busy 50 %; most of it gemm")

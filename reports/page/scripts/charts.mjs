@@ -20,12 +20,15 @@ export function inked(figure, ink, paper, colourOf = () => undefined) {
 
 const BAR_HEIGHT = 26; // as figures.py has it
 const LEAST_BARS = 4; // for which there is room: of fewer a part stays empty
+// In the place of axes, which without bars have numbers of their own.
+const NOTHING = {text: "nothing of what is chosen", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5};
 
 // The layout of a figure with so many bars in place of all that it draws otherwise, each about as high as before.
 function sized(figure, cnt, yaxis) {
   const usual = Math.max(1, Math.min(figure.most ?? Infinity, figure.data[0].y.length)), least = Math.min(LEAST_BARS, usual);
   const height = figure.layout.height + BAR_HEIGHT * (Math.max(cnt, least) - usual);
   const range = cnt < least ? {autorange: false, range: [least - 0.5, -0.5]} : {};
+  if (!cnt) return {...figure.layout, height, annotations: [NOTHING], xaxis: {...figure.layout.xaxis, visible: false}, yaxis: {...yaxis, ...range, visible: false}};
   return {...figure.layout, height, yaxis: {...yaxis, ...range}};
 }
 

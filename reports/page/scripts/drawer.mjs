@@ -62,14 +62,18 @@ export class Drawer {
     this.element.scrollTop = 0;
   }
 
-  counted(kernel, cnt, ns) { return ` ${sayCount(cnt)} of it, ${sayTime(ns)}, ${sayShare(ns / kernel.ns)}`; }
+  counted(kernel, cnt, ns) { return ` ${sayMany(cnt, "execution")}, ${sayTime(ns)}, ${sayShare(ns / kernel.ns)}`; }
 
   head(name) {
     const head = this.made("p", "", "head");
     const close = this.made("button", "✕");
     close.type = "button";
     close.setAttribute("aria-label", "close what is known of the kernel");
-    close.addEventListener("click", () => { this.isClosed = true; this.element.hidden = true; });
+    close.addEventListener("click", () => {
+      this.isClosed = true;
+      this.element.hidden = true;
+      this.document.querySelector(".selection button")?.focus(); // which takes the choice back
+    });
     head.append(this.made("b", name), close);
     return head;
   }

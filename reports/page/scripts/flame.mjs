@@ -5,7 +5,7 @@ import {changeLevel, fitted, sayChange, sayMany, sayName, sayShare, sayTime} fro
 
 const ROW_HEIGHT = 20;
 const LEAST_PIXELS = 0.6;
-const KINDS = ["all", "range", "operator", "GPU work", "outside of all ranges", "smaller"];
+const KINDS = ["all: ", "range: ", "operator: ", "GPU work: ", "", ""]; // what is outside of ranges or smaller is named so
 const COUNTED = [1, 2]; // ranges and operators: how often they were open
 
 export class Flame {
@@ -187,7 +187,7 @@ export class Flame {
   tell(node) {
     const names = node.id >= 0 ? namesTo(this.nodes, node) : [];
     const own = node.children.length && node.own ? `, of it ${sayTime(node.own)} of its own` : "";
-    this.said.textContent = `${KINDS[node.kind]}: ${this.told(node)}${own}${names.length > 1 ? ` — in ${sayName(names.slice(0, -1).join(" / "))}` : ""}`;
+    this.said.textContent = `${KINDS[node.kind]}${this.told(node)}${own}${names.length > 1 ? ` — in ${sayName(names.slice(0, -1).join(" / "))}` : ""}`;
   }
 
   mark() {

@@ -4,7 +4,7 @@ import {drawChart, figureOf, ofRows, withBars} from "./charts.mjs";
 import {Drawer} from "./drawer.mjs";
 import {namesTo, unpackTree} from "./flame_tree.mjs";
 import {addUp, below, chosenIn, filtersOf, isPathIn, isRowChosen, isWithin, namesOfPath, nodeAt, pathOf, pathsOf, sumsByName, toldOf} from "./selection.mjs";
-import {cellsOf, makePickable, showSums} from "./tables.mjs";
+import {cellsOf, makePickable, saySummary, showSums} from "./tables.mjs";
 import {sayCount, sayMany, sayTime} from "./units.mjs";
 
 const NOTHING = [{id: 0, parent: -1, name: "", kind: 0, total: 0, own: 0, children: []}];
@@ -130,6 +130,8 @@ export class Link {
       for (const part of this.sections) part.filter(this);
     }
     this.wasActive = active;
+    if (this.isLeft) this.before?.focus({preventScroll: true}); // what was chosen from is there again
+    this.isLeft = false;
     this.tell();
     this.document.documentElement.dataset.filtered = JSON.stringify(chosenIn(this.state));
   }
@@ -162,7 +164,7 @@ export class Link {
     const isOf = (name) => kernel === undefined || name === kernel;
     const cnt = this.nodes.length, byNode = {times: new Float64Array(cnt), counts: new Float64Array(cnt)};
     const put = (id, name, sum, count) => {
-      if (!isOf(name)) return;
+      if (!isOf(name) || !inside[id]) return;
       byNode.times[id] += sum;
       byNode.counts[id] += count;
     };
@@ -190,8 +192,11 @@ export class Link {
   tell() {
     const active = chosenIn(this.state);
     this.drawer.show(this.state.kernel);
+    const focused = this.bar.contains(this.document.activeElement) && this.document.activeElement.getAttribute("aria-label");
+    if (this.bar.hidden) this.before = this.document.activeElement;
     this.bar.hidden = !active.length;
     this.bar.replaceChildren();
+    this.isLeft ||= focused !== false && !active.length;
     if (!active.length) return;
     const button = (text, label, act) => {
       const made = this.document.createElement("button");
@@ -208,6 +213,7 @@ export class Link {
     said.className = "faint";
     said.textContent = `${this.counted()}Verdict, cards and what to do first are not of this choice.`;
     this.bar.append(said);
+    if (focused !== false) ([...this.bar.children].find((made) => made.getAttribute("aria-label") === focused) ?? this.bar.querySelector("button")).focus();
   }
 
   // How much work is chosen. A page has the operations of one rank, and a step is known by its time alone.
@@ -315,7 +321,7 @@ class Part {
   // Hides the rows that are not chosen; returns how many are left.
   rows(link, {by}) {
     if (this.adds) {
-      showSums(this.table, by.length && link.sums ? link.sums[this.adds] : null);
+      showSums(this.table, by.length && link.sums ? link.sums[this.adds] : null, this.adds === "kernel");
       return "is added up of";
     }
     const every = cellsOf(this.table, link.zero);
@@ -326,6 +332,7 @@ class Part {
       cnt += isLeft;
     }
     const {leftOut, view} = this.table.dataset;
+    saySummary(this.table, by.length ? `Table (${sayCount(cnt)} of ${leftOut ? "the first " : ""}${sayMany(every.length, "row")})` : null);
     this.missing = by.length && leftOut
       ? ` (${sayMany(Number(leftOut), "more row")} not in this page may be of it, too: lorabench analyze INPUT --report ${view} has all)` : "";
     return `has ${sayCount(cnt)} of its ${leftOut ? "first " : ""}${sayMany(every.length, "row")}, those of`;

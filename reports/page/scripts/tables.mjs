@@ -1,4 +1,5 @@
 // Tables of a page: sorted by a click on a heading, filtered by what is typed.
+import {sayCount, sayMany, sayMilliseconds} from "./units.mjs";
 
 export function compareCells(x, y) {
   return typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
@@ -83,36 +84,58 @@ function pickable([element, row], head) {
   cell.replaceChildren(button);
 }
 
+// What the line above a table says of its rows; null for what it said at first.
+export function saySummary(table, text) {
+  const summary = table.closest("details").querySelector("summary");
+  summary.dataset.said ??= summary.textContent;
+  summary.textContent = text ?? summary.dataset.said;
+}
+
 const SUMS = ["name", "operations", "time (ms)", "mean (ms)"], MOST = 100;
 
-// A table of what was added up in the place of a section's table; null for the table itself.
-export function showSums(table, sums) {
-  const details = table.closest("details");
+// A table of what was added up in the place of a section's table; null for the table itself. Names may choose kernels.
+export function showSums(table, sums, areKernels = false) {
+  const details = table.closest("details"), focused = focusIn(details);
   details.querySelector(".sums")?.remove();
   details.classList.toggle("added", sums !== null);
-  const summary = details.querySelector("summary");
-  summary.dataset.said ??= summary.textContent;
-  summary.textContent = sums ? `Table (${Math.min(sums.length, MOST)} of ${sums.length} names that are chosen)` : summary.dataset.said;
-  if (!sums) return;
-  const made = table.ownerDocument.createElement("div");
+  const many = sums && sayMany(sums.length, "name");
+  saySummary(table, sums && `Table (${sums.length > MOST ? `the first ${MOST} of ${many}` : many} of what is chosen)`);
+  if (sums) details.append(madeOf(table.ownerDocument, sums, areKernels));
+  if (focused !== null) focusOn(details.querySelector(sums ? ".sums" : ".scroll"), focused);
+}
+
+// The name of the row that has the focus, "" where none has and the focus is in the tables; null where it is not.
+function focusIn(details) {
+  const element = details.ownerDocument.activeElement;
+  if (!element?.closest(".scroll") || !details.contains(element)) return null;
+  const cell = element.closest("td");
+  return cell ? wholeOf(cell) : "";
+}
+
+// A table that is shown in the place of another one takes its focus: to the row of the same name, or as a whole.
+function focusOn(scroll, name) {
+  const cell = name && [...scroll.querySelectorAll("td")].find((found) => found.querySelector("button") && wholeOf(found) === name);
+  (cell ? cell.querySelector("button") : scroll).focus({preventScroll: true});
+}
+
+function madeOf(document, sums, areKernels) {
+  const made = document.createElement("div");
   made.className = "scroll sums";
   made.tabIndex = 0;
-  const rows = table.ownerDocument.createElement("table");
+  const rows = document.createElement("table");
   const head = rows.createTHead().insertRow();
-  for (const title of SUMS) head.append(Object.assign(table.ownerDocument.createElement("th"), {scope: "col", textContent: title}));
+  for (const title of SUMS) head.append(Object.assign(document.createElement("th"), {scope: "col", textContent: title}));
   const body = rows.createTBody();
   for (const {label, cnt, time} of sums.slice(0, MOST)) {
     const row = body.insertRow();
-    [label, cnt.toLocaleString("en"), milliseconds(time), milliseconds(time / cnt)].forEach((text, n) => {
+    [label, sayCount(cnt), sayMilliseconds(time), sayMilliseconds(time / cnt)].forEach((text, n) => {
       const cell = row.insertCell();
       cell.textContent = text;
       if (n) cell.className = "number";
     });
+    row.cells[0].dataset.name = label;
+    if (areKernels) pickable([row, {kernel: label}], {cellIndex: 0, dataset: {key: "kernel"}});
   }
   made.append(rows);
-  details.append(made);
-}
-
-function milliseconds(time) {
-  return (time / 1e6).toLocaleString("en", {minimumFractionDigits: 3, maximumFractionDigits: 3});
+  return made;
 }
