@@ -5,7 +5,7 @@ hatches belong to who draws: they differ in the dark and on paper.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Row = dict[str, Any]
@@ -85,10 +85,15 @@ def stacked_bars(
     return _bars(rows, label, traces, unit, 100 + 26 * max(len(rows), 1), "stack")
 
 
-def coloured(trace: Row, kind: str | None) -> None:
-    """Gives a series the colour that the timeline has for a kind (page/kinds.py), by light and in the dark."""
+def coloured(trace: Row, kind: str | None, colour: str | None = None) -> None:
+    """Gives a series the colour that the timeline has for a kind (page/kinds.py), by light and in the dark.
+
+    colour: that of what is of no kind.
+    """
     if kind is not None:
         trace["meta"] = {"kind": kind}
+    elif colour is not None:
+        trace["marker"]["color"] = colour
 
 
 def bullets(rows: Sequence[Row], label: str, parts: Row) -> Figure:
@@ -198,7 +203,7 @@ def waterfall(start: Row, parts: Sequence[Row], end: Row) -> Figure:
 def heat_map(
     rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[int | None]], title: str, least: float = 0
 ) -> Figure:
-    """Cells coloured by times in ns around 0, red above and blue below; values[column][row], None is no cell. The
+    """Cells coloured by times in ns around 0, orange above and blue below; values[column][row], None is no cell. The
     deepest colour is for the largest, or for `least` where all are smaller.
 
     Cells are bars of length 1: the smallest bundle of the script has no heat maps of its own.
@@ -228,7 +233,7 @@ def heat_map(
 
 
 def _between(share: float) -> str:
-    """A colour from blue (-1) over grey (0) to red (1)."""
+    """A colour from blue (-1) over grey (0) to orange (1)."""
     middle, end = (221, 221, 221), (213, 94, 0) if share > 0 else (0, 114, 178)
     parts = (round(m + (e - m) * min(abs(share), 1)) for m, e in zip(middle, end, strict=True))
     return f"#{''.join(f'{part:02x}' for part in parts)}"
@@ -251,24 +256,27 @@ def lines(
     return _figure(traces, 300, {"title": {"text": "ms"}}, y)
 
 
-def stacked_areas(rows: Sequence[Row], group: str, value: str, held: Sequence[Row] = ()) -> Figure:
+def stacked_areas(
+    rows: Sequence[Row], group: str, value: str, look: Callable[[str], tuple[str, int]], held: Sequence[Row] = ()
+) -> Figure:
     """Bytes of each group, one on the other; rows are in order, with time_ns, or event_number where that is NULL.
 
-    held is a line above (reserved_bytes at such places). All groups have the same places.
+    look: the colour of a group, and which hatch it has. held is a line above (reserved_bytes at such places).
+    All groups have the same places.
     """
     is_timed = all(row["time_ns"] is not None for row in rows)
     first = [row for row in rows if row[group] == rows[0][group]]
     places = [_place(row, is_timed) for row in first]  # of each trace that has none of its own
     traces: list[Row] = []
-    for n, name in enumerate(dict.fromkeys(row[group] for row in rows)):
+    for name in dict.fromkeys(row[group] for row in rows):
         mine = [row for row in rows if row[group] == name]
+        colour, number = look(name)
         title = shown(name).replace("_", " ")
         traces.append({
             "type": "scatter", "mode": "lines", "name": title, "stackgroup": "all",
             "y": [_number(row[value] * MIB) for row in mine],
-            "line": {"color": COLOURS[n % len(COLOURS)], "shape": "hv", "width": 0.5},
-            "fillcolor": COLOURS[n % len(COLOURS)],
-            "fillpattern": {"shape": PATTERNS[n % len(PATTERNS)], "fillmode": "overlay", "size": 6},
+            "line": {"color": colour, "shape": "hv", "width": 0.5}, "fillcolor": colour,
+            "fillpattern": {"shape": PATTERNS[number % len(PATTERNS)], "fillmode": "overlay", "size": 6},
             "hovertemplate": f"{title}: %{{y:,.2f}} MiB<extra></extra>",
         })  # fmt: skip
     if held:

@@ -33,6 +33,15 @@ KINDS = (
 )
 NAMES = tuple(kind.name for kind in KINDS)
 _SAME = {"dequantise": "quantise"}
+IDLE = "idle"  # hatched, as the receipt has it; of no kind of work
+# Categories of memory, by light and in the dark; those of a kind of work that is named alike have its colour.
+_MEMORY = {
+    "parameter": "#0072B2", "adapter_parameter": "#D55E00", "gradient": "#E69F00", "optimizer_state": "#CC79A7",
+    "input": "#882255", "activation": "#009E73", "forward_result": "#56B4E9", "temporary": "#F0E442",
+    "autograd_detail": "#999933", "quantisation_workspace": "#44AA99", "unknown": "#7F7F7F",
+}  # fmt: skip
+# What steps have besides phases that are a kind: in every picture of them.
+_OF_STEPS = {"data": "#E69F00", "recompute": "#56B4E9", "between": "#F0E442", "gpu": "#009E73"}
 
 
 def of_class(name: str) -> str:
@@ -51,3 +60,14 @@ def of_range(path: str) -> str:
             if phase in name:
                 return phase
     return "range"
+
+
+def of_memory(category: str) -> tuple[str, int]:
+    """The colour of a category of memory, and its place among them, for its hatch: the same on every page."""
+    known = category if category in _MEMORY else "unknown"
+    return _MEMORY[known], list(_MEMORY).index(known)
+
+
+def of_step(part: str) -> str | None:
+    """The colour of a part of a step that is of no kind."""
+    return _OF_STEPS.get(part)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...sql import literal
-from . import blocks, figures
+from . import blocks, figures, kinds
 from .section import Section, Source, only, section, tabled
 
 MEMORY_FINDINGS = "memory-findings"  # the section of what rules found
@@ -103,7 +103,7 @@ def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any
     ))  # fmt: skip
     if held:  # until the end, where nothing changes any more
         held = [*held, {**held[-1], "time_ns": rows[-1]["time_ns"], "event_number": rows[-1]["event_number"]}]
-    figure = figures.stacked_areas(rows, "category", "live_bytes", held)
+    figure = figures.stacked_areas(rows, "category", "live_bytes", kinds.of_memory, held)
     return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure, keys={"path": "range"},
                    follows=("time",) if clock.is_on_timeline else ())  # fmt: skip
 
@@ -192,7 +192,7 @@ def _stack(
         f"limit {blocks.BAND_CNT + 1}"
     )
     names = list(dict.fromkeys([*categories, *(row["category"] for row in rows)]))
-    colours = [(name, figures.COLOURS[number % len(figures.COLOURS)]) for number, name in enumerate(names)]
+    colours = [(name, kinds.of_memory(name)[0]) for name in names]
     axis = blocks.Axis(int(level["time_ns"][0]), int(level["time_ns"][-1]), is_timed)
     drawn = blocks.picture(
         rows, max(0, int(level["begin_bytes"][0]) - before_bytes), axis, blocks.Level.of(axis, level), colours,

@@ -9,7 +9,8 @@ from ..answer.answer import cause
 from ..answer.rank_picture import most_striking
 from ..tables import sources
 from ..tables.units import said_bytes, said_ns
-from . import figures
+from . import figures, kinds
+from .receipt import PARTS
 from .section import Section, Source, section
 
 _RANK_CNT, _STEP_CNT, _BAR_CNT = 64, 60, 20
@@ -82,14 +83,15 @@ def _rank_bars(rows: Rows) -> Any:
     ]
     if not named:
         return None
-    return figures.chosen_from(
-        figures.stacked_bars(named, "label", series), len(named), rank=[row["rank"] for row in named]
-    )
+    drawn = figures.stacked_bars(named, "label", series)
+    for trace, kind in zip(drawn["data"], (PARTS["compute"][1], PARTS["communication"][1], kinds.IDLE), strict=True):
+        figures.coloured(trace, kind)
+    return figures.chosen_from(drawn, len(named), rank=[row["rank"] for row in named])
 
 
 _READING = (
-    "Each cell is a step of a rank: how much more (red) or less (blue) time it took for itself than the median of the "
-    "ranks, waiting for communication left out."
+    "Each cell is a step of a rank: how much more (orange) or less (blue) time it took for itself than the median "
+    "of the ranks, waiting for communication left out."
 )
 
 
@@ -114,7 +116,7 @@ def _verdict(slowest: Rows) -> str:
 
 
 def _apart(slowest: Rows, rows: Rows) -> str:
-    """Why the deepest red is another rank than the one that is named, where it is."""
+    """Why the deepest orange is another rank than the one that is named, where it is."""
     own = [row for row in rows if slowest and row["rank"] == slowest[0]["rank"]]
     deepest = max(rows, key=lambda row: row["lag_ns"])
     if not any(row["is_straggler"] and row["found_by"] == "arrival" for row in own):
@@ -123,8 +125,8 @@ def _apart(slowest: Rows, rows: Rows) -> str:
         return ""
     waited = sum(row["kept_waiting_ns"] or 0 for row in rows if row["rank"] == deepest["rank"])
     return (
-        f" The deepest red is rank {deepest['rank']} all the same: it took longer for itself, but others waited only "
-        f"{said_ns(waited)} for it. Who holds others up is told by who comes last to collectives, not by the colors."
+        f" The deepest orange is rank {deepest['rank']} all the same: it took longer for itself, but others waited "
+        f"only {said_ns(waited)} for it. Who holds others up is told by who comes last to collectives, not by colors."
     )
 
 

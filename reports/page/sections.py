@@ -7,7 +7,7 @@ from typing import Any
 
 from ..answer.answer import MEAN_WINDOW
 from ..tables.units import said_ns
-from . import figures
+from . import figures, kinds
 from .cells import shapes
 from .counter_sections import counter_sections
 from .memory_sections import memory_sections
@@ -172,7 +172,9 @@ def _idle_bars(rows: Rows) -> Any:
         label = f"GPU {row['device_id']}: {row['why']}" if many else row["why"]
         sums[label] = sums.get(label, 0) + row["idle_ns"]
     named = [{"label": label, "idle_ns": time} for label, time in sums.items()]
-    return figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "time")])
+    drawn = figures.stacked_bars(named[:_GROUP_CNT], "label", [("idle_ns", "time")])
+    figures.coloured(drawn["data"][0], kinds.IDLE)
+    return drawn
 
 
 _ROOFS = (("matrix16_flops", "matrix products in 16 bits"), ("matrix32_flops", "32 bits, without TF32"))
@@ -235,7 +237,10 @@ def _bubble_bars(rows: Rows) -> Any:
         }
         for label, own in stages.items()
     ]
-    return figures.stacked_bars(named, "label", [("active_ns", "computes"), ("bubble_ns", "bubble")])
+    drawn = figures.stacked_bars(named, "label", [("active_ns", "computes"), ("bubble_ns", "bubble")])
+    for trace, kind in zip(drawn["data"], (PARTS["compute"][1], kinds.IDLE), strict=True):
+        figures.coloured(trace, kind)
+    return drawn
 
 
 def _lora_time(rows: Rows) -> str:
@@ -254,7 +259,8 @@ def _lora_groups(rows: Rows) -> Any:
     named.sort(key=lambda row: -length[row["where"]])
     drawn = figures.grouped(named, "where", "direction", column)
     for trace in drawn["data"]:
-        figures.coloured(trace, trace["name"] if trace["name"] in ("forward", "backward") else None)
+        direction = trace["name"]
+        figures.coloured(trace, direction if direction in kinds.NAMES else None, kinds.of_step(direction))
     return drawn
 
 

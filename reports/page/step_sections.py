@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...vocabulary import PHASES
-from . import figures
+from . import figures, kinds
 from .section import Section, Source, section
 
 _STEP_CNT, _STEP_KEPT = 40, 100
@@ -67,7 +67,7 @@ def _work(source: Source) -> Section | None:
     bars = [{"label": label, **{row["phase"]: row[column] or 0 for row in rows}} for label, column in sides]
     drawn = figures.stacked_bars(bars, "label", [(row["phase"], _phase(row["phase"])) for row in rows])
     for trace, row in zip(drawn["data"], rows, strict=True):
-        figures.coloured(trace, _KINDS.get(row["phase"]))
+        figures.coloured(trace, _KINDS.get(row["phase"]), kinds.of_step(row["phase"]))
     return section(
         "phases", "Phases: CPU and GPU",
         "Of the steps that count: how long the CPU is in each phase, and the GPU's work that each launches, summed, "
@@ -112,7 +112,8 @@ def step_bars(rows: Rows) -> Any:
         parts.append(("gpu_ns", "GPU, behind the CPU"))
     drawn = figures.stacked_bars(named, "label", parts)
     for trace, (column, _) in zip(drawn["data"], parts, strict=True):
-        figures.coloured(trace, _KINDS.get(column.removesuffix("_ns")))
+        part = column.removesuffix("_ns")
+        figures.coloured(trace, _KINDS.get(part), kinds.of_step(part))
     times = [[row["start_ns"], row["start_ns"] + row["wall_ns"]] for row in named]
     return figures.chosen_from(drawn, _STEP_CNT, len(rows), step=[row["step"] for row in named], time=times)
 
@@ -136,8 +137,8 @@ def _phases(source: Source) -> Section | None:
         return None
     return section(
         "step-phases", "Steps and phases",
-        "Each cell is a phase of a step: how much longer (red) or shorter (blue) it was than the median of that phase. "
-        "A column that differs is a step in which all was slow, a row a phase that varies.",
+        "Each cell is a phase of a step: how much longer (orange) or shorter (blue) it was than the median of that "
+        "phase. A column that differs is a step in which all was slow, a row a phase that varies.",
         "step_summary", _spread(source, names), _phase_map(steps, names),
     )  # fmt: skip
 

@@ -74,4 +74,6 @@ test("what is of a kind has the colour of the page for it", () => {
   const marker = {color: "red", pattern: {shape: "/"}};
   const {data} = inked({data: [{x: [1], marker, meta: {kind: "forward"}}, {x: [1], marker}], layout: {font: {}}}, "ink", "paper", (kind) => `of ${kind}`);
   assert.deepEqual(data.map((trace) => trace.marker.color), ["of forward", "red"]);
+  const idle = inked({data: [{marker, meta: {kind: "idle"}}], layout: {}}, "ink", "paper", (kind) => `of ${kind}`).data[0].marker;
+  assert.deepEqual([idle.color, idle.pattern.fgcolor, idle.pattern.shape], ["of idle", "of hatch", "/"]);
 });

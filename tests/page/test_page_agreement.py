@@ -203,7 +203,7 @@ def test_the_deepest_red_is_explained_where_another_rank_is_named() -> None:
     row = {"lag_ns": 5, "kept_waiting_ns": 9_000_000, "is_straggler": True, "found_by": "arrival", "rank": 7}
     other = row | {"rank": 5, "lag_ns": 8, "kept_waiting_ns": 2_000_000, "is_straggler": False}
     said = rank_sections._apart([{"rank": 7}], [row, other])
-    assert "The deepest red is rank 5 all the same" in said and "waited only 2.0 ms for it" in said
+    assert "The deepest orange is rank 5 all the same" in said and "waited only 2.0 ms for it" in said
     assert rank_sections._apart([{"rank": 7}], [row, other | {"lag_ns": 5}]) == ""
     assert rank_sections._apart([], [other]) == ""
 

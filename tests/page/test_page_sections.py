@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import CORPUS, ROOT, absent, corpus_params, quick
-from lorabench.reports.page import figures, step_sections, timeline
+from lorabench.reports.page import figures, kinds, rank_sections, receipt, step_sections, timeline
 from lorabench.reports.page import page as pages
+from lorabench.reports.page import sections as page_sections
 from lorabench.reports.page.packing import packed, varints
 from lorabench.reports.page.section import Section
 
@@ -172,3 +173,31 @@ def test_numbers_are_packed_as_a_browser_unpacks_them() -> None:
     assert varints(numbers[:5]) == bytes([0, 1, 127, 0x80, 1, 0xAC, 2])
     assert zlib.decompress(base64.b64decode(packed([numbers[2:4], numbers[:1]]))) == bytes([127, 0x80, 1, 0])
     assert varints(np.array([], np.int64)) == b"" and len(varints(numbers[-1:])) == 8
+
+
+def test_a_category_of_memory_has_one_colour_whatever_else_is_there() -> None:
+    def drawn(*categories: str) -> dict[str, tuple[str, str]]:
+        rows = [{"category": name, "live_bytes": 1, "time_ns": 0, "event_number": None} for name in categories]
+        data = figures.stacked_areas(rows, "category", "live_bytes", kinds.of_memory)["data"]
+        return {trace["name"]: (trace["fillcolor"], trace["fillpattern"]["shape"]) for trace in data}
+
+    alone, all_of_them = drawn("temporary"), drawn("parameter", "gradient", "temporary", "unknown")
+    assert alone["temporary"] == all_of_them["temporary"]
+    assert len({colour for colour, _ in all_of_them.values()}) == 4
+
+
+def test_what_gpus_of_ranks_do_has_the_colours_of_the_receipt() -> None:
+    row = {"rank": 0, "name": "a", "busy_ns": 9, "exposed_communication_ns": 3, "idle_ns": 1}
+    bars = rank_sections._rank_bars([row, row | {"rank": 1}])["data"]
+    assert [trace["meta"]["kind"] for trace in bars] == [
+        *(receipt.PARTS[p][1] for p in ("compute", "communication")),
+        "idle",
+    ]
+    assert [
+        trace["meta"]["kind"]
+        for trace in page_sections._idle_bars([{"device_id": 0, "why": "x", "idle_ns": 1}])["data"]
+    ] == ["idle"]
+
+
+def test_texts_name_the_colour_that_cells_have() -> None:
+    assert figures._between(1) == "#d55e00" and "(orange)" in rank_sections._READING

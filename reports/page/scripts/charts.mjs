@@ -5,6 +5,13 @@ import {shortened} from "./units.mjs";
 // time that a page's charts take.
 const CONFIG = {displayModeBar: false, responsive: true, plotlyServerURL: ""};
 
+// Idle time is no kind of work: paper with a hatch, as the receipt has it.
+const IDLE = "idle", OF_IDLE = {[IDLE]: "card", hatch: "faint"};
+
+function hatched(marker, colourOf) {
+  return {...marker, pattern: {...marker.pattern, shape: "/", fgcolor: colourOf("hatch")}, line: {color: colourOf("hatch"), width: 1}};
+}
+
 // A figure with the page's colours: ink for texts, paper for the hatches, which lie on colours; colourOf of kinds of work.
 export function inked(figure, ink, paper, colourOf = () => undefined) {
   const layout = {...figure.layout, font: {...figure.layout.font, color: ink}};
@@ -12,6 +19,7 @@ export function inked(figure, ink, paper, colourOf = () => undefined) {
     const made = trace.x || !figure.x ? {...trace} : {...trace, x: figure.x};
     if (trace.marker?.pattern) made.marker = {...trace.marker, pattern: {...trace.marker.pattern, fgcolor: paper}};
     if (trace.meta?.kind) made.marker = {...made.marker, color: colourOf(trace.meta.kind)};
+    if (trace.meta?.kind === IDLE) made.marker = hatched(made.marker, colourOf);
     if (trace.fillpattern) made.fillpattern = {...trace.fillpattern, fgcolor: paper};
     return made;
   });
@@ -73,7 +81,7 @@ export async function drawChart(place, shown = null) {
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   let figure = shown ?? figureOf(place);
   if (!shown && figure.most) figure = withBars(figure, figure.data[0].y.map((_, n) => n).slice(0, figure.most));
-  const {data, layout} = inked(figure, colour("ink"), colour("paper"), (kind) => colour(`k-${kind}`));
+  const {data, layout} = inked(figure, colour("ink"), colour("paper"), (kind) => colour(OF_IDLE[kind] ?? `k-${kind}`));
   place.shown = shown;
   await globalThis.Plotly.newPlot(place, data, layout, CONFIG);
   if (!figure.keys) return;
