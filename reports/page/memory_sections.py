@@ -64,9 +64,9 @@ def memory_sections(source: Source) -> Iterable[Section | None]:
             "memory_finding",
             "select severity, replace(rule, '_', ' ') as rule, device, cost_bytes, cost_frac, evidence, advice "
             f"from memory_finding where {which}",
-            is_open=True,
+            is_open=True, rows_are=f"of {device}",
         )  # fmt: skip
-        yield _phases(source, which)
+        yield _phases(source, which, device)
     yield tabled(
         source, "memory-fragments", "Memory held and not used", "What torch's allocator held of each device, when most "
         f"was held and when the snapshot was taken.{_unused(source)}", "memory_fragmentation",
@@ -105,10 +105,10 @@ def _over_time(source: Source, which: str, device: str, rows: list[dict[str, Any
         held = [*held, {**held[-1], "time_ns": rows[-1]["time_ns"], "event_number": rows[-1]["event_number"]}]
     figure = figures.stacked_areas(rows, "category", "live_bytes", kinds.of_memory, held)
     return section("memory", "Memory", text, "memory_peak", only(peak, *shown), figure, keys={"path": "range"},
-                   follows=("time",) if clock.is_on_timeline else ())  # fmt: skip
+                   follows=("time",) if clock.is_on_timeline else (), rows_are=f"of {device}")  # fmt: skip
 
 
-def _phases(source: Source, which: str) -> Section | None:
+def _phases(source: Source, which: str, device: str) -> Section | None:
     """What was live in each phase, and in which the peak lies; None where no phase held anything."""
     rows = source.rows(
         f"select phase, phase_cnt, begin_bytes, peak_bytes, end_bytes, reserved_bytes from memory_phase where {which}"
@@ -127,7 +127,7 @@ def _phases(source: Source, which: str) -> Section | None:
             f"The peak of {_mib(peak)} lies in none of them: it is outside of the ranges that say a phase. At most "
             f"{_mib(most)} was live in one ({where})."
         )
-    return section("memory-phases", "Memory of phases", text, "memory_phase", rows)
+    return section("memory-phases", "Memory of phases", text, "memory_phase", rows, rows_are=f"of {device}")
 
 
 def _unused(source: Source) -> str:
@@ -173,6 +173,7 @@ def _blocks(source: Source, source_id: int, device: str, categories: list[str], 
     return section(
         "blocks", "Memory blocks", text, "memory_timeline", tabled_rows, drawn, kind="blocks",
         keys={"path": "range"}, follows=("time", "range") if clock.is_on_timeline else ("range",),
+        row_cnt=drawn["cnt"] + drawn["smaller_cnt"], rows_are="blocks, the largest first",
     )  # fmt: skip
 
 

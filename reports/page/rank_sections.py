@@ -40,6 +40,7 @@ def rank_sections(source: Source) -> Iterable[Section | None]:
             _heat_map(rows),
             is_open=True,
             keys={"rank": "rank", "step": "step"},
+            rows_are="of those that are late" if len(shown) < len(rows) else "",
         )
     yield _collectives(source)
 

@@ -32,6 +32,7 @@ class Section:
     told: str = ""  # what the figure shows, for who does not see it
     legend: tuple[str, ...] = ()  # the kinds whose colours it has
     follows: tuple[str, ...] = ()  # what is chosen of time, range, kernel, step and rank and filters the picture
+    rows_are: str = ""  # how the table's rows are other than those of the view: which are left out, or added up
     added_up: str = ""  # 'kernel' or 'class': the table of a choice is added up of what the timeline has
 
 
@@ -111,7 +112,14 @@ class Source:
         ]
         device = [value for name, value in told.items() if name.startswith("device")]
         ((recorder,),) = self.database.rows(f"select recorder from _recorder where source_id = {self.source_id}")
-        return ", ".join([f"recorded by {recorder}", *device[:2], *run])
+        return ", ".join([_recorded(recorder), *device[:2], *run])
+
+
+def _recorded(recorder: str) -> str:
+    """What recorded an input: a program by its name, else what kind of file it is."""
+    if " " not in recorder:
+        return f"Recorded by {recorder}"
+    return f"Read from {'an' if recorder[0] in 'aeiou' else 'a'} {recorder}"
 
 
 def _fact(name: str, value: str) -> str:
@@ -123,11 +131,11 @@ def _fact(name: str, value: str) -> str:
 
 def tabled(
     source: Source, name: str, title: str, text: str, view: str, statement: str, is_open: bool = False,
-    keys: dict[str, str] | None = None,
+    keys: dict[str, str] | None = None, rows_are: str = "",
 ) -> Section | None:  # fmt: skip
     """A section with the rows of a query alone; None without rows."""
     rows = source.rows(statement)
-    return section(name, title, text, view, rows, is_open=is_open, keys=keys) if rows else None
+    return section(name, title, text, view, rows, is_open=is_open, keys=keys, rows_are=rows_are) if rows else None
 
 
 def only(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
@@ -150,17 +158,17 @@ def lines_of(
 def section(
     name: str, title: str, text: str, view: str, rows: list[dict[str, Any]], figure: Any = None, is_open: bool = False,
     kind: str = "chart", told: str = "", legend: tuple[str, ...] = (), keys: dict[str, str] | None = None,
-    follows: tuple[str, ...] = (), added_up: str = "", row_cnt: int = 0,
+    follows: tuple[str, ...] = (), added_up: str = "", row_cnt: int = 0, rows_are: str = "",
 ) -> Section:  # fmt: skip
     """A section whose table has the first of the rows, without columns in which none of them says anything.
 
-    row_cnt: how many rows there are where `rows` are the first of them.
+    row_cnt: how many rows there are where `rows` are the first of them. rows_are: how they differ from the view's.
     """
     columns, cells = of_rows(telling(rows[:_ROW_LIMIT]), keys)
     left_out = max(0, max(row_cnt, len(rows)) - _ROW_LIMIT)
     return Section(
         name, title, text, view, figure, columns, cells, left_out, is_open, kind, told or f"{title}: {text}", legend,
-        follows, added_up,
+        follows, rows_are, added_up,
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class _Asked:
     keys: dict[str, str] = field(default_factory=dict)  # of columns: what their cells choose
     follows: tuple[str, ...] = ()  # what filters the picture
     added_up: str = ""
+    rows_are: str = ""  # other than those of the view
     is_of_all: bool = False  # though the verdict may be of the warm steps alone
 
     def make(self, source: Source) -> Section | None:
@@ -49,7 +50,7 @@ class _Asked:
         if self.is_of_all:
             text += source.apart()
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
-                       follows=self.follows, added_up=self.added_up)  # fmt: skip
+                       follows=self.follows, added_up=self.added_up, rows_are=self.rows_are)  # fmt: skip
 
 
 def sections(source: Source) -> list[Section]:
@@ -71,8 +72,13 @@ def _queue(source: Source) -> Iterable[Section | None]:
         "Work that was launched and had not begun, on average in each time bin. Near zero, the GPU waits for the CPU."
     )
     lines = figures.lines(*lines_of(rows, "stream", "mean_queue_cnt"), "launched, not begun")
+    (every,) = source.rows(
+        "select count(distinct (device_id, stream_id)) as cnt from queue_length where source_id = {id}"
+    )
+    shown = len({row["stream"] for row in rows})
+    few = f"of the {shown} of {every['cnt']} streams with the longest queues" if shown < every["cnt"] else ""
     yield section("queue", "Queue length over time", text, "queue_length", rows, lines, keys={"start_ns": "begin"},
-                  follows=("time",))  # fmt: skip
+                  follows=("time",), rows_are=few)  # fmt: skip
 
 
 def _bars(label: str, column: str, title: str) -> Callable[[Rows], Any]:
@@ -134,7 +140,8 @@ def _critical(source: Source) -> Iterable[Section | None]:
             "GPU that the verdict is about."
         )
     yield section("critical", "Critical path", text, "critical_path", rows, _critical_bars(rows),
-                  keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"))  # fmt: skip
+                  keys={"path": "range", "name": "kernel"}, follows=("range", "kernel"),
+                  rows_are="added up over steps" if steps["cnt"] > 1 else "")  # fmt: skip
 
 
 def _idle(source: Source) -> Iterable[Section | None]:
@@ -161,7 +168,8 @@ def _idle(source: Source) -> Iterable[Section | None]:
         )
     yield section("idle", "Why the GPU was idle", text + source.apart(), "idle_summary", only(
         rows, "device_id", "why", "cause", "gap_cnt", "idle_ns", "behind_wait_ns", "idle_frac", "max_ns",
-    ), _idle_bars(rows))  # fmt: skip
+    ), _idle_bars(rows), rows_are="a cause in several rows where more than that is known"
+                  if parts & {"unrecorded", "in_turn"} else "")  # fmt: skip
 
 
 def _idle_bars(rows: Rows) -> Any:
@@ -193,7 +201,7 @@ def _roofline(source: Source) -> Iterable[Section | None]:
     (peak,) = peaks
     points = [
         {**row, "told": f"{row['operator']} {shapes(row['input_shapes'])}, {row['self_gpu_ns'] / 1e6:,.3f} ms in "
-         f"{row['call_cnt']} calls, {row['roofline_frac']:.0%} of its limit"}
+         f"{row['call_cnt']} calls, {row['roofline_frac'] * 100:.0f} % of its limit"}
         for row in rows
     ]  # fmt: skip
     roofs = [{"flop_s": peak[column], "name": name} for column, name in _ROOFS if peak[column]]
@@ -205,6 +213,7 @@ def _roofline(source: Source) -> Iterable[Section | None]:
         "a convolution by fewer products (Winograd) above its line. The column roofline allows for both: it counts "
         "only what must come from memory and must be multiplied, and may be less than a point's height.",
         "operator_summary", rows, figures.roofline(points, roofs, peak["memory_bytes_s"]),
+        rows_are="without operators whose work or limit is not known",
     )  # fmt: skip
 
 
@@ -278,7 +287,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "launch_ns, launch_wait_ns, queue_ns",
         _launch_bullets,
         "and kind = 'annotation' and launch_cnt > 0 order by launch_overhead_ns desc nulls last, path",
-        keys={"path": "range"}, follows=("range",),
+        keys={"path": "range"}, follows=("range",), rows_are="without operators and what launches nothing",
     ),
     _Asked(
         "kernels", "Kernels", "The kernels with the most time.", "kernel_summary",
@@ -291,7 +300,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "class, sum(gpu_op_cnt)::bigint as gpu_op_cnt, sum(gpu_op_ns)::bigint as gpu_op_ns",
         lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
         "group by class order by gpu_op_ns desc", follows=("time", "range", "kernel"), added_up="class",
-        is_of_all=True,
+        is_of_all=True, rows_are="added up by class",
     ),
     _Asked(
         "operators", "Operators",

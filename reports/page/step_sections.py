@@ -139,7 +139,7 @@ def _phases(source: Source) -> Section | None:
         "step-phases", "Steps and phases",
         "Each cell is a phase of a step: how much longer (orange) or shorter (blue) it was than the median of that "
         "phase. A column that differs is a step in which all was slow, a row a phase that varies.",
-        "step_summary", _spread(source, names), _phase_map(steps, names),
+        "step_summary", _spread(source, names), _phase_map(steps, names), rows_are="added up by phase",
     )  # fmt: skip
 
 

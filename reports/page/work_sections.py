@@ -169,6 +169,7 @@ def flame_section(source: Source) -> Iterable[Section | None]:
         "ranges", "Ranges", text, "range_summary", table, _flame(source, work, ranges, paths), kind="flame",
         legend=tuple(name for name in kinds.NAMES if name in {kinds.of_class(row["class"]) for row in work}),
         keys={"path": "range"}, follows=("time", "range", "kernel") if work else ("range",),
+        rows_are="without operators" if len(table) < len(ranges) else "",
     )  # fmt: skip
 
 
