@@ -247,12 +247,14 @@ def lines(
     traces = [
         {
             "type": "scatter", "mode": "lines", "name": title, "x": [_number(row[x] * MS) for row in rows],
-            "y": [None if row[column] is None else _number(row[column]) for row in rows],
+            "y": [None if row[column] is None else _number(row[column] * (100 if percent else 1)) for row in rows],
             "line": {"color": COLOURS[n % len(COLOURS)], "dash": dashes[n % 4], "shape": "hv"},
         }
         for n, (column, title) in enumerate(series)
     ]  # fmt: skip
-    y: Row = {"title": {"text": y_title}} | ({"tickformat": ".0%", "range": [0, 1]} if percent else {})
+    y: Row = {"title": {"text": y_title}} | (
+        {"ticksuffix": " %", "hoverformat": ".1f", "range": [0, 100]} if percent else {}
+    )
     return _figure(traces, 300, {"title": {"text": "ms"}}, y)
 
 

@@ -9,7 +9,7 @@ import markupsafe
 
 from ...version import installed
 from ..tables.files import replacing
-from . import assets, kinds
+from . import assets, kinds, said
 from .first import First
 from .packing import NUL, as_json
 from .receipt import Receipt
@@ -19,21 +19,23 @@ from .section import Section
 def write(
     path: Path, title: str, subtitle: str, sections: Sequence[Section], cards: Sequence[dict[str, str]] = (),
     first: First | None = None, verdict: Sequence[str] = (), receipt: Receipt | None = None,
-    kernels: dict[str, dict[str, Any]] | None = None, cautions: Sequence[str] = (),
+    kernels: dict[str, dict[str, Any]] | None = None, cautions: Sequence[str] = (), names: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Write a page: the verdict and cards above all, what to do first (left out when None), then the sections.
 
     kernels: what the drawer shows of each, by its short name. cautions: sentences below the verdict.
+    names: those of inputs, and of ranges and kernels whose names look like a number with a unit: they stay as they are.
     Every text is escaped. Raises OutputError when the file cannot be written.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["plain_json"] = _json
+    environment.filters |= {"plain_json": _json, **said.filters(names)}
     has_charts = any(section.figure is not None and section.kind == "chart" for section in sections)
     text = environment.get_template("page.html.jinja").render(
-        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, cautions=cautions, receipt=receipt,
-        sections=sections,
+        title=title, subtitle=subtitle, cards=cards, first=first, verdict=verdict, cautions=cautions,
+        receipt=receipt and receipt.worded(lambda words: said.plain(words, names)), sections=sections,
+        sentences=said.SENTENCES,
         kernels=kernels or {},
         kinds=kinds.KINDS, version=installed(),
         plotly_js=_script(assets.plotly()) if has_charts else "", own_js=_script(assets.own()),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ...analyze.store.database import Database
 from ...errors import InputError, UsageError
+from ...sql import literal
 from ...vocabulary import SOURCE_SNAPSHOT
 from ..answer import answer, verdict_text
 from ..tables.sources import shown
@@ -15,6 +16,7 @@ from .first import first
 from .kernel_drawer import kernels
 from .memory_sections import MEMORY_FINDINGS
 from .receipt import receipt
+from .said import HAS_UNIT
 from .section import Section, Source
 from .sections import sections
 from .window import Window
@@ -69,10 +71,17 @@ def write(
             said,
             receipt(name, said, answered["parts"], told, changes.changes),
             kernels(source),
+            names=_names(source),
         )
     if source.problems:
         raise InputError(f"{path} lacks {len(source.problems)} sections: {source.problems[0]}")
     return made
+
+
+def _names(source: Source) -> list[str]:
+    """Names that sentences must not change: those of inputs, and those in which something looks like a unit."""
+    like = source.rows(f"select distinct text from name where regexp_matches(text, {literal(HAS_UNIT)}) limit 1000")
+    return [row["text"] for row in source.rows("select name as text from source where name is not null") + like]
 
 
 def _said(answered: answer.Row) -> list[str]:

@@ -1,7 +1,7 @@
 """The receipt on top of a page: the GPU's time as one bar whose parts add up, and all that a picture of it says."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 # Of the answer's parts: what people read, and whose colour it has.
@@ -34,6 +34,15 @@ class Receipt:
 
     parts: list[Part]
     picture: dict[str, Any]
+
+    def worded(self, said: Callable[[str], str]) -> "Receipt":
+        """The same with the words of its picture as the page says them, but for its title, which is a name."""
+        words = {
+            "verdict": [said(line) for line in self.picture["verdict"]],
+            "cards": [[what, said(value)] for what, value in self.picture["cards"]],
+            "best": said(self.picture["best"]),
+        }
+        return replace(self, picture=self.picture | words)
 
 
 _CARD_CNT = 4

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from lorabench.reports.page.said import plain
 
 
 def trace(path: Path, rows: int, graph_us: float, layer_cnt: int = 1) -> Path:
@@ -80,7 +81,7 @@ def test_the_page_says_what_the_terminal_says_of_who_is_faster(
     for said, (one, two) in pairs.items():
         page = tmp_path / "page.html"
         run_command("compare", one, two, "-o", page)
-        terminal = " ".join(str(run_command("compare", one, two).out).split())  # type: ignore[attr-defined]
+        terminal = plain(" ".join(str(run_command("compare", one, two).out).split()))  # type: ignore[attr-defined]
         lines = re.findall(r'<p class="verdict">(.*?)</p>', page.read_text("utf-8"), re.DOTALL)
         found = [" ".join(html.unescape(re.sub("<.*?>", "", line)).split()) for line in lines]
         assert any(said in line[:1].lower() + line[1:] for line in found), found

@@ -189,7 +189,7 @@ def test_inputs_side_by_side_have_the_step_of_their_cards(are_ranks: bool, title
     (found,) = (one for one in made if one.name == "ranks")
     assert found.title == title and f"the section {title} has the others beside it" in text
     assert values(found, "step") == [pytest.approx(0.3), pytest.approx(0.3)]  # both adapters, not one turn
-    assert "<b>300.0 us</b>" in text or "<b>0.3 ms</b>" in text
+    assert "<b>300.0 µs</b>" in text or "<b>0.3 ms</b>" in text
 
 
 @pytest.mark.slow

@@ -308,6 +308,21 @@ def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp
     assert shown[0] == "0px" and long.strip() in shown[1]
 
 
+def test_on_paper_a_very_long_name_leaves_words_beside_it_whole(opened: Callable, tmp_path: Path) -> None:
+    page = opened(trace(tmp_path / "t.json", names=("x" * 3000, "forward")))
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 760, "height": 1000})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.evaluate("""[...document.querySelectorAll("td:not(.number)")].filter(cell => cell.textContent)
+        .map(cell => [cell.getBoundingClientRect().width / parseFloat(getComputedStyle(cell.parentElement).fontSize),
+            cell.closest("table").id])""")
+    assert len({table for _, table in widths}) > 3 and min(widths)[0] >= 5.5, min(widths)
+    assert (
+        page.evaluate("Math.max(...[...document.querySelectorAll('table')].map(t => t.getBoundingClientRect().right))")
+        <= 760
+    )
+
+
 @pytest.mark.slow
 def test_memory_over_time_shows_the_time_that_is_chosen(opened: Callable, tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import CORPUS, ROOT, absent, corpus_params, quick
-from lorabench.reports.page import figures, kinds, rank_sections, receipt, step_sections, timeline
+from lorabench.reports.page import figures, kinds, rank_sections, receipt, said, step_sections, timeline
 from lorabench.reports.page import page as pages
 from lorabench.reports.page import sections as page_sections
 from lorabench.reports.page.packing import packed, varints
@@ -201,3 +201,32 @@ def test_what_gpus_of_ranks_do_has_the_colours_of_the_receipt() -> None:
 
 def test_texts_name_the_colour_that_cells_have() -> None:
     assert figures._between(1) == "#d55e00" and "(orange)" in rank_sections._READING
+
+
+@pytest.mark.parametrize("trace", HALF)
+@pytest.mark.first(3)
+def test_tables_with_other_rows_than_their_view_say_so(page: Callable, database_of: Callable, trace: Path) -> None:
+    found, _ = page(trace)
+    for section in found:
+        ((cnt,),) = database_of(trace).rows(f"select count(*) from {section.view}")
+        assert section.rows_are or not section.rows or cnt == len(section.rows) + section.left_out, section.name
+
+
+def test_numbers_have_the_units_of_pictures_and_names_stay() -> None:
+    text = "97.1% of 1,186.8 us (+52%), 100%done, a%20b, 5 user, /x/7 us/y, 50% relu: 3 us"
+    wanted = "97.1 % of 1,186.8 µs (+52 %), 100%done, a%20b, 5 user, /x/7 us/y, 50% relu: 3 µs"
+    assert said.plain(text, ["50% relu"]) == wanted
+    made = said.filters(["trunc.json.gz"])
+    assert made["sentence"]("trunc.json.gz: lost: bytes: 3") == "trunc.json.gz: lost: bytes: 3"
+    assert made["sentence"]("the step: 6.6 -> <b>") == 'The step: 6.6 <span class="arrow">-&gt;</span> &lt;b&gt;'
+
+
+def test_a_page_writes_units_in_one_way(page: Callable) -> None:
+    _, text = page(CORPUS / "nsys" / "cuda-graph.schema-3.24.sqlite")
+    above = "".join(Texts(text.partition("<nav")[0]).found["body"])
+    assert "µs" in above and not re.search(r"\d us\b|\d%", above)
+    assert "4.2 %" in above and "Recorded by nsys" in above
+    assert all(not re.search(r"\d us\b|\d%", line) for line in Texts(text).found["summary"])
+    _, text = page(CORPUS / "memory_snapshots" / "llm-training-step.pickle")
+    assert "Read from an allocator snapshot" in text
+    assert re.search(r"Table \(100 of [\d,]+ rows, blocks, the largest first\)", text)
