@@ -30,7 +30,8 @@ def counter_sections(source: Source) -> Iterable[Section | None]:
         "How much of what the GPU can do at most is in use, by its hardware counters, on average in each time bin.",
         "metric_over_time", rows,
         figures.lines(*lines_of(_lines(rows), "line", "frac"), "of the most possible", percent=True),
-        keys={"start_ns": "begin"}, follows=("time",), rows_are="also of times in which no sample begins",
+        keys={"start_ns": "begin"}, follows=("time",),
+        rows_are=source.where_other("metric_over_time", rows, "also of times in which no sample begins"),
     )  # fmt: skip
     yield from _kernels(source)
 

@@ -78,6 +78,11 @@ class Source:
         """Whether the verdict is about warm steps, and not about all that was recorded."""
         return bool(self.rows("select 1 from steady_state where source_id = {id} and is_steady limit 1"))
 
+    def where_other(self, view: str, rows: list[dict[str, Any]], words: str) -> str:
+        """Words about how a section's rows differ from those of its view; nothing where they are as many."""
+        (every,) = self.rows(f"select count(*) as cnt from {quoted(view)} where source_id = {{id}}")
+        return words if every["cnt"] != len(rows) else ""
+
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """The rows of a query, in which {id} is the input and {begin} its first GPU work, or else range.
 

@@ -49,8 +49,9 @@ class _Asked:
         text = self.text if isinstance(self.text, str) else self.text(rows)
         if self.is_of_all:
             text += source.apart()
+        rows_are = self.rows_are and source.where_other(self.view, rows, self.rows_are)
         return section(self.name, self.title, text, self.view, rows, self.picture(rows), keys=self.keys,
-                       follows=self.follows, added_up=self.added_up, rows_are=self.rows_are)  # fmt: skip
+                       follows=self.follows, added_up=self.added_up, rows_are=rows_are)  # fmt: skip
 
 
 def sections(source: Source) -> list[Section]:
@@ -213,7 +214,7 @@ def _roofline(source: Source) -> Iterable[Section | None]:
         "a convolution by fewer products (Winograd) above its line. The column roofline allows for both: it counts "
         "only what must come from memory and must be multiplied, and may be less than a point's height.",
         "operator_summary", rows, figures.roofline(points, roofs, peak["memory_bytes_s"]),
-        rows_are="without operators whose work or limit is not known",
+        rows_are=source.where_other("operator_summary", rows, "without operators whose work or limit is not known"),
     )  # fmt: skip
 
 
