@@ -91,6 +91,13 @@ def _kernel_bars(rows: Rows) -> Any:
     return figures.chosen_from(drawn, _BAR_CNT, kernel=[row["short_name"] for row in rows[:_BAR_CNT]])
 
 
+def _class_bars(rows: Rows) -> Any:
+    """A bar of each class, in the colour that the timeline has for it."""
+    drawn = figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")])
+    drawn["data"][0]["meta"] = {"kinds": [kinds.of_class(row["class"]) for row in rows]}
+    return drawn
+
+
 _LAUNCHING = {
     "whole": ("wall_ns", "the range was open"),
     "rest": ("launch_overhead_ns", "of that its work did not run"),
@@ -299,7 +306,7 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
     _Asked(
         "classes", "Kinds of work", "What the GPU's time goes into.", "kernel_class",
         "class, sum(gpu_op_cnt)::bigint as gpu_op_cnt, sum(gpu_op_ns)::bigint as gpu_op_ns",
-        lambda rows: figures.stacked_bars(rows, "class", [("gpu_op_ns", "GPU time")]),
+        _class_bars,
         "group by class order by gpu_op_ns desc", follows=("time", "range", "kernel"), added_up="class",
         is_of_all=True, rows_are="added up by class",
     ),

@@ -76,4 +76,8 @@ test("what is of a kind has the colour of the page for it", () => {
   assert.deepEqual(data.map((trace) => trace.marker.color), ["of forward", "red"]);
   const idle = inked({data: [{marker, meta: {kind: "idle"}}], layout: {}}, "ink", "paper", (kind) => `of ${kind}`).data[0].marker;
   assert.deepEqual([idle.color, idle.pattern.fgcolor, idle.pattern.shape], ["of idle", "of hatch", "/"]);
+  const bars = {data: [{x: [3, 2], y: ["0", "1"], customdata: ["copy", "matmul"], marker, meta: {kinds: ["copy", "matmul"]}}], layout: {yaxis: {}}};
+  const colours = (figure) => inked(figure, "ink", "paper", (kind) => `of ${kind}`).data[0].marker.color;
+  assert.deepEqual(colours(bars), ["of copy", "of matmul"]);
+  assert.deepEqual(colours(ofRows(bars, [{label: "matmul", time: 5, cnt: 1}])), ["of matmul"]);
 });

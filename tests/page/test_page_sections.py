@@ -199,6 +199,11 @@ def test_what_gpus_of_ranks_do_has_the_colours_of_the_receipt() -> None:
     ] == ["idle"]
 
 
+def test_kinds_of_work_have_the_colours_of_the_timeline() -> None:
+    drawn = page_sections._class_bars([{"class": name, "gpu_op_ns": 1} for name in ("copy", "dequantise", "mine")])
+    assert drawn["data"][0]["meta"]["kinds"] == ["copy", "quantise", "other"]
+
+
 def test_texts_name_the_colour_that_cells_have() -> None:
     assert figures._between(1) == "#d55e00" and "(orange)" in rank_sections._READING
 

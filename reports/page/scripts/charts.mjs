@@ -19,6 +19,7 @@ export function inked(figure, ink, paper, colourOf = () => undefined) {
     const made = trace.x || !figure.x ? {...trace} : {...trace, x: figure.x};
     if (trace.marker?.pattern) made.marker = {...trace.marker, pattern: {...trace.marker.pattern, fgcolor: paper}};
     if (trace.meta?.kind) made.marker = {...made.marker, color: colourOf(trace.meta.kind)};
+    if (trace.meta?.kinds) made.marker = {...made.marker, color: trace.meta.kinds.map(colourOf)}; // of each bar
     if (trace.meta?.kind === IDLE) made.marker = hatched(made.marker, colourOf);
     if (trace.fillpattern) made.fillpattern = {...trace.fillpattern, fgcolor: paper};
     return made;
@@ -55,6 +56,8 @@ export function withBars(figure, kept) {
 export function ofRows(figure, rows) {
   const names = rows.map((_, n) => String(n)), labels = rows.map(({label}) => escaped(label));
   const trace = {...figure.data[0], y: names, x: rows.map(({time}) => time / 1e6), customdata: labels};
+  const {kinds} = trace.meta ?? {}, before = figure.data[0].customdata;
+  if (kinds) trace.meta = {kinds: labels.map((label) => kinds[before.indexOf(label)] ?? "other")};
   const ticktext = rows.map(({label}) => escaped(shortened(label, 44)));
   const yaxis = {...figure.layout.yaxis, tickvals: names, ticktext};
   return {...figure, data: [trace], keys: figure.keys && {kernel: rows.map(({label}) => label)}, layout: sized(figure, rows.length, yaxis)};
