@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ...vocabulary import SOURCE_SNAPSHOT
 from ..answer import step_text
 from ..tables.units import said_ns, scaled
 from .run import Run
@@ -107,7 +106,7 @@ def _work(source: Source) -> list[dict[str, str]]:
 
 def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
     rows = [] if source.memory is None else source.rows(
-        "select device, max(peak_bytes) as peak_bytes, any_value(source.kind) as kind, "
+        "select device, max(peak_bytes) as peak_bytes, not any_value(kind_has_work(source.kind)) as is_asked, "
         "any_value(kind_is_of_torch(source.kind)) as is_of_torch, "
         "bool_or((source_id, device) in (select (source_id, device) from _memory_from_zero)) as is_from_zero "
         f"from memory_peak join source using (source_id) where source_id = {source.memory[0]} "
@@ -123,8 +122,8 @@ def _memory(source: Source, run: Run | None) -> list[dict[str, str]]:
 
 
 def _who(row: dict[str, Any]) -> str:
-    """What a peak is made of: a snapshot knows sizes that were asked for, which the allocator rounds up."""
-    if row["kind"] == SOURCE_SNAPSHOT:
+    """What a peak is made of: what holds memory alone has sizes that were asked for, which the allocator rounds up."""
+    if row["is_asked"]:
         what = "asked for by torch"
     else:
         what = "allocated by torch" if row["is_of_torch"] else "taken from the device"
