@@ -52,6 +52,28 @@ late as (
     join _device_cnt using (source_id)
     group by source_id, place
 ),
+-- where no file says which collectives belong together, a rank with less of its own waits for the one that has most
+unmatched as (
+    select source_id, sum(least(most_ns - own_ns, exposed_communication_ns)) as waited_ns
+    from (
+        select
+            judged.*,
+            max(own_ns) over same_step as most_ns,
+            bool_or(is_straggler and found_by <> 'arrival') over same_step as is_late
+        from straggler as judged
+        join source using (source_id)
+        window same_step as (partition by source.kind, judged.step)
+    ) as judged
+    join _steady_time as steady using (source_id)
+    left join (
+        select source_id, step, max(end_ns) as end_ns from _step group by source_id, step
+    ) as timed using (source_id, step)
+    where judged.is_late
+        and coalesce(timed.end_ns > steady.start_ns, true)
+        and source_id not in (select source_id from late)
+        and source_id not in (select source_id from collective where operation in ('send', 'recv'))
+    group by source_id
+),
 piped as (
     select
         source_id,
@@ -84,12 +106,20 @@ learning as (
 ),
 found as (
     select
-        exposed.* replace (greatest(0, saving_ns - coalesce(late.waited_ns, 0)) as saving_ns),
-        format('{} of communication with nothing beside it', said_ns(saving_ns))
-        || said_waiting(late.waited_ns, saving_ns) as evidence
-    from _exposed_place as exposed
-    left join late on late.source_id = exposed.source_id and late.place is not distinct from exposed.place
-    where exposed.activity = 'communication'
+        exposed.* exclude (waited_ns) replace (greatest(0, saving_ns - coalesce(waited_ns, 0)) as saving_ns),
+        format('{} of communication with nothing beside it', said_ns(saving_ns)) || said_waiting(waited_ns, saving_ns) as evidence
+    from (
+        select
+            exposed.*,
+            coalesce(
+                late.waited_ns,
+                unmatched.waited_ns * exposed.saving_ns / sum(exposed.saving_ns) over (partition by exposed.source_id)
+            ) as waited_ns
+        from _exposed_place as exposed
+        left join late on late.source_id = exposed.source_id and late.place is not distinct from exposed.place
+        left join unmatched on unmatched.source_id = exposed.source_id
+        where exposed.activity = 'communication'
+    ) as exposed
 )
 select
     source_id,

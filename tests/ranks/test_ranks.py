@@ -123,6 +123,20 @@ def test_what_computes_while_a_rank_waits_is_all_that_is_no_waiting(parts: int, 
     assert waits == [(750_000 - 10_000 * parts,), (None,), (None,)]
 
 
+def test_waiting_for_a_rank_with_more_of_its_own_is_no_communication(tmp_path: Path) -> None:
+    """No file says which collectives belong together: what one rank has more of its own the other one waits for."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    work = {0: (4_000, 5_000), 1: (8_500, 500)}
+    paths = [trace(folder / f"{rank}.json", rank, *[(10_000, *parts)] * 4) for rank, parts in work.items()]
+    with analyze(paths, tmp_path / "x.duckdb") as database:
+        rows = database.rows(
+            "select source_id, saving_ns, evidence from finding where rule = 'exposed_communication' order by source_id"
+        )
+    assert rows[0][1] == pytest.approx(4 * 500_000, rel=0.05), "as much as the rank has that nobody waits for"
+    assert "18.0 ms of it waiting for later ranks" in rows[0][2] and "waiting" not in rows[1][2]
+
+
 @pytest.mark.slow
 def test_the_straggler_is_the_rank_that_waits_least(ranks: list[Path], tmp_path: Path) -> None:
     with analyze(ranks, tmp_path / "x.duckdb") as database:
