@@ -16,16 +16,17 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Iterator, List
 
 import torch
 from torch import nn
 
+from . import hooked
+from .graphs import Graphs, is_compiled, is_compiled_in_place, wrapped_in
 from .process import Process
 from .steps import Steps
 
 _IN_16 = (torch.bfloat16, torch.float16)
-_OWN = "_lorabench."  # the name of the package here
 _LEVELS = 2  # of modules below the top that may be what a script calls
 _watching: "list[Phases]" = []  # the one of this process; hooks on modules are copied with them and keep no state
 
@@ -60,6 +61,7 @@ class Phases:
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
         self._kept: List[nn.Module] = []
+        self._graphs = Graphs(_Enter(), _Leave())
         self.on_model: "List[Callable[[nn.Module, Any], None]]" = []  # called with an optimizer's models, and it
 
     def begin(self) -> None:
@@ -76,6 +78,7 @@ class Phases:
         for name in ("script", "trace", "trace_module"):
             setattr(torch.jit, name, self._without_hooks(getattr(torch.jit, name)))
         self._patch_scaler()
+        self._graphs.begin(self._compiled)
         if torch.distributed.is_available():
             self._patch_distributed()
 
@@ -160,9 +163,9 @@ class Phases:
         @functools.wraps(function)
         def without(*arguments: Any, **named: Any) -> Any:
             models = [model for model in (seen() for seen in self._seen) if model is not None]
-            kept = [(vars(module), _hooks(vars(module))) for model in models for module in model.modules()]
+            kept = [(vars(module), hooked.hooks_of(vars(module))) for model in models for module in model.modules()]
             for names, hooks in kept:
-                names.update(_foreign(hooks))
+                names.update(hooked.foreign(hooks))
             try:
                 return function(*arguments, **named)
             finally:
@@ -240,23 +243,52 @@ class Phases:
         """Watch the models that an optimizer trains."""
         try:
             for model in _models_of(optimizer):
-                if not any(model is seen() for seen in self._seen):
+                if not self._is_seen(model):
                     self._watch(model)
                 for function in self.on_model:
                     function(model, optimizer)
         except Exception:  # the script goes on whatever fails here; it is said
             self._process.failed("the model was not found")
 
+    def _is_seen(self, model: nn.Module) -> bool:
+        return any(model is seen() for seen in self._seen)
+
+    def _compiled(self, model: nn.Module) -> None:
+        """torch.compile wrapped a model, or it was compiled in place; before its optimizer is made nothing is known."""
+        try:
+            inside = set(model.modules())
+            seen = [found for found in (seen() for seen in self._seen) if found is not None]
+            if any(found in inside for found in seen) or any(inside & set(found.modules()) for found in seen):
+                self._watch_graphs(model)
+        except Exception:  # the script goes on whatever fails here; it is said
+            self._process.failed("the compiled model is not watched")
+
+    def _watch_graphs(self, model: nn.Module) -> None:
+        if not self._is_seen(model):
+            self._seen.append(weakref.ref(model))
+        self._graphs.watch(model)
+
     def _watch(self, model: nn.Module) -> None:
-        self._seen = [seen for seen in self._seen if seen() is not None] + [weakref.ref(model)]
-        if isinstance(model, nn.parallel.DistributedDataParallel):
-            self._kept.append(model)
+        self._seen = [seen for seen in self._seen if seen() is not None]
         if any(weight.dtype in _IN_16 for weight in model.parameters()):
             self.note_16bit()
+        inner = wrapped_in(model)
+        if inner is not None:  # the script may call either
+            self._watch_graphs(model)
+            if not self._is_seen(inner):
+                self._watch(inner)
+            return
+        if is_compiled_in_place(model):
+            self._watch_graphs(model)
+            return
+        self._seen.append(weakref.ref(model))
+        self._graphs.models.append(self._seen[-1])
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            self._kept.append(model)
         called = list(_upper(model, _LEVELS))
         for module in called:
             module.register_forward_pre_hook(_Enter(), with_kwargs=True)
-        if self._ranges is not None and not _is_compiled(model):
+        if self._ranges is not None and not is_compiled(model):
             self._annotations.append(self._ranges.annotate(model, self._depth))
         for module in called:
             module.register_forward_hook(_Leave(), always_call=True)
@@ -300,28 +332,6 @@ class _Calls(threading.local):
 
 
 _calls = _Calls()
-# Hooks of a module by number, and what torch notes of them by the same numbers: whether they take keywords, run always.
-_HOOKS = {
-    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
-    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
-}
-
-
-def _hooks(names: Dict[str, Any]) -> Dict[str, Any]:
-    """The dicts of hooks, and of what is noted of them, among the attributes of a module."""
-    return {name: names[name] for kind, noted in _HOOKS.items() for name in (kind, *noted) if name in names}
-
-
-def _foreign(hooks: Dict[str, Any]) -> Dict[str, Any]:
-    """The same without what is of this package, in dicts of the same types."""
-    found = {}
-    for kind, noted in _HOOKS.items():
-        own = {n for n, hook in hooks[kind].items() if str(getattr(hook, "__module__", "")).startswith(_OWN)}
-        for name in (kind, *noted):
-            if name in hooks:
-                kept = hooks[name]
-                found[name] = type(kept)((number, value) for number, value in kept.items() if number not in own)
-    return found
 
 
 def _never() -> bool:
@@ -352,18 +362,9 @@ def _models_of(optimizer: Any) -> List[nn.Module]:
 def _upper(module: nn.Module, levels: int) -> Iterator[nn.Module]:
     """A module and those up to so many levels below it; of a compiled one only itself."""
     yield module
-    if levels and not _is_compiled(module):
+    if levels and not is_compiled(module):
         for child in module.children():
             yield from _upper(child, levels - 1)
-
-
-def _is_compiled(model: nn.Module) -> bool:
-    """Whether calls of a module, or of one in it, run compiled graphs."""
-    return any(
-        getattr(module, "_compiled_call_impl", None) is not None or hasattr(module, "_torchdynamo_orig_callable")
-        or type(module).__name__ == "OptimizedModule"
-        for module in model.modules()
-    )  # fmt: skip
 
 
 def _tokens(arguments: Any, named: Any) -> int:

@@ -1,0 +1,108 @@
+"""`lorabench collect -- COMMAND`: what it sees of models that scripts compile, train in turns, or adapt themselves."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import opened
+
+pytest.importorskip("torch")
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+Write = Callable[[str], Path]
+
+
+def alone(*words: object) -> str:
+    return subprocess.run([*map(str, words)], env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+
+
+def collect(folder: Path, *words: object) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [sys.executable, "-m", "lorabench", "collect", "-o", folder / "run", "--no-report", *map(str, words)],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def ranges(folder: Path) -> dict[str, int]:
+    statement = "select path, range_cnt from range_summary where kind = 'annotation' and path not like '%ptimizer.%'"
+    with opened(folder / "run", db=folder / "x.duckdb") as found:
+        return {path: count for path, count in found.rows(statement) if "compile_id" not in path}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        path = tmp_path / "train.py"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+# Prints what dynamo did, and whether what it saves knows of lorabench.
+COMPILED = """
+import io, sys, torch
+from torch._dynamo import utils
+torch.manual_seed(0)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x)))
+
+when, called, kind = sys.argv[1:]
+model = Net() if kind == "Net" else torch.nn.Sequential(torch.nn.Linear(8, 4))
+if when == "before":
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+optimizer = torch.optim.AdamW(model.parameters())
+if when == "behind":
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+if when == "in place":
+    model.compile(backend="eager", fullgraph=True)
+    compiled = model
+run = model if called == "model" else compiled
+for n in range(4):
+    if n == 2:
+        with torch.no_grad():
+            run(torch.ones(2, 8))
+    loss = run(torch.randn(2, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("loss", loss.item())
+if called == "both":
+    model(torch.ones(2, 8))
+data = io.BytesIO()
+torch.save(model, data)
+print("lorabench" in str(data.getvalue()), len(utils.get_compilation_metrics()), dict(utils.counters["stats"]))
+print(dict(utils.counters["graph_break"]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["Net", pytest.param("Sequential", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("when", "called", "forwards"),
+    [("before", "model", 4), ("before", "compiled", 4), ("behind", "compiled", 4), ("behind", "both", 5),
+     ("in place", "compiled", 4)],
+)  # fmt: skip
+@pytest.mark.first(3)
+@pytest.mark.slow
+def test_phases_of_a_compiled_model_show_whatever_is_called_and_dynamo_sees_no_hook(
+    when: str, called: str, forwards: int, kind: str, script: Write, tmp_path: Path
+) -> None:
+    words = [sys.executable, script(COMPILED), when, called, kind]
+    said = alone(*words)
+    done = collect(tmp_path, "--profiler", "torch", "--", *words)
+    assert done.stdout == said  # losses, what is saved, how often and what dynamo compiled
+    seen = ranges(tmp_path)
+    phases = {"forward": forwards, "forward without gradient": 1, "backward": 4, "optimizer": 4}
+    assert {path: count for path, count in seen.items() if "/" not in path} == phases
+    has_modules = any(path.startswith("forward/") for path in seen)
+    assert has_modules == (called == "model")
