@@ -65,8 +65,9 @@ def collect_command(
         ran.append(name)
         where = "" if is_first else f"; its output is in {rundir.LOGS}/{name}.log"
         teller.tell(f"pass {name}: {'runs' if is_first else 'runs again'} {_UNDER[name]}{where}")
+        turn = max((found["turn"] for found in measured_by.values()), default=1)
         asked = {"pass": name, "schedule": schedule, "with_stack": spec.with_stack, "with_shapes": spec.with_shapes,
-                 "depth": spec.range_depth}  # fmt: skip
+                 "depth": spec.range_depth, "turn": turn}  # fmt: skip
         show = _Quiet(teller.show) if is_first else None
         state, result = _run_pass(asked, command, folder, spec.timeout_s, show, measured_by)
         if not is_first and state.get("exit_code", 0) > 0:

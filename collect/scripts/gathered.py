@@ -6,12 +6,12 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ... import rundir
-from .hook import start, steps
+from .hook import start, steps, turns
 
 TRACES = {"torch": "trace", "memory": "memory"}
 _WORK = (b'"cpu_op"', b'"kernel"')
@@ -27,7 +27,7 @@ _PIPED = "; a pipe is not handed on, as each pass reads it from its start: give 
 Record = dict[str, Any]
 
 
-_STEP_COMMAS = 10  # of a line that was written whole
+_STEP_COMMAS = 11  # of a line that was written whole
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Step:
     """A step of one process: when it began, how long it took, tokens that the model got (0: not known), how long it
     waited for batches of loaders, how many, and by how many workers they were made. Of what attention masks told (0:
     nothing): tokens, those that are no padding, and all if batches were padded to their longest sequence. How many
-    backwards it had, and calls of optimizers.
+    backwards it had, calls of optimizers, and a number for those that were called (hook/turns.py).
     """
 
     start_ns: int
@@ -49,6 +49,7 @@ class Step:
     longest_cnt: int = 0
     backward_cnt: int = 0
     optimizer_cnt: int = 0
+    optimizer_key: int = 0
     number: int | None = None  # where it is not that of its place
 
 
@@ -62,6 +63,9 @@ class Gathered:
         found = [_read(path) for path in sorted(folder.glob("*-*.json"))]
         self.records = sorted(filter(None, found), key=_order)
         self._steps_by_name = {record["name"]: self._read_steps(record) for record in self.records}
+        self._turns = {
+            name: turns.length([step.optimizer_key for step in own]) for name, own in self._steps_by_name.items()
+        }
 
     @property
     def notes(self) -> list[str]:
@@ -72,7 +76,19 @@ class Gathered:
             for record in self.records
             if record["ended"] is None and self._is_missed(record)
         ]
-        return list(dict.fromkeys([*said, *lost]))
+        return list(dict.fromkeys([*self._notes_of_turns(), *said, *lost]))
+
+    def _notes_of_turns(self) -> Iterator[str]:
+        for name, turn in self._turns.items():
+            if turn > 1:
+                cnt = len({step.optimizer_key for step in self._steps_by_name[name]} - {turns.UNKNOWN})
+                each = f"{turn} of theirs" if turn > cnt else "both" if turn == 2 else f"all {turn}"
+                yield f"{cnt} optimizers take turns: a step is {each}"
+
+    @property
+    def turn(self) -> int:
+        """How many steps of optimizers that take turns are one, 1 where none do."""
+        return max(self._turns.values(), default=1)
 
     def _is_missed(self, record: Record) -> bool:
         """Whether a process without an end may have had something to record: loaders of data are ended so."""
@@ -94,7 +110,9 @@ class Gathered:
         return [(record, own) for record, own in found if own]
 
     def _steps(self, record: Record) -> list[Step]:
-        return self._steps_by_name[record["name"]]
+        """The steps of a process; turns of optimizers as one, without one that was not over."""
+        own, turn = self._steps_by_name[record["name"]], self._turns[record["name"]]
+        return own if turn == 1 else [_together(own[at : at + turn]) for at in range(0, len(own) - turn + 1, turn)]
 
     def _read_steps(self, record: Record) -> list[Step]:
         try:
@@ -144,6 +162,17 @@ class Gathered:
         if all(record["is_worker"] for record in self.records if not record["is_launcher"]):
             return "only processes of multiprocessing imported torch, which are recorded when they train, and none did"
         return "torch was imported, but it ran no operator"
+
+
+def _together(parts: list[Step]) -> Step:
+    """A turn of optimizers as one step."""
+    added = {
+        field.name: sum(getattr(step, field.name) for step in parts)
+        for field in fields(Step)
+        if field.name not in ("start_ns", "worker_cnt", "optimizer_key", "number")
+    }
+    workers = max(step.worker_cnt for step in parts)
+    return Step(start_ns=parts[0].start_ns, worker_cnt=workers, **added)
 
 
 def is_piped() -> bool:

@@ -30,6 +30,7 @@ def of_pass(gathered: Gathered) -> Result | None:
     own = {name: record.get(name) for name in ("peak_resident_bytes", "peak_allocated_bytes", "peak_reserved_bytes")}
     return {
         "steps": steps,
+        "turn": gathered.turn,
         "device": record.get("device"),
         "memory": own,
         "frameworks": record.get("frameworks", []),

@@ -1,5 +1,6 @@
 """`lorabench collect -- COMMAND`: what it sees of models that scripts compile, train in turns, or adapt themselves."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import opened
+from lorabench import rundir
+from lorabench.collect.scripts.hook import turns
 
 pytest.importorskip("torch")
 
@@ -106,3 +109,76 @@ def test_phases_of_a_compiled_model_show_whatever_is_called_and_dynamo_sees_no_h
     assert {path: count for path, count in seen.items() if "/" not in path} == phases
     has_modules = any(path.startswith("forward/") for path in seen)
     assert has_modules == (called == "model")
+
+
+# Two models with an optimizer each, of which the words say the order; "shared": they train the same parameter, too.
+TURNS = """
+import sys, torch
+kind, order = sys.argv[1:]
+torch.manual_seed(0)
+if kind == "adapters":
+    from peft import LoraConfig, get_peft_model
+    config = LoraConfig(r=2, target_modules=["0"])
+    model = get_peft_model(torch.nn.Sequential(torch.nn.Linear(8, 8)), config, adapter_name="a")
+    model.add_adapter("b", config)
+    models = {"a": model, "b": model}
+    weights = {name: [w for n, w in model.named_parameters() if f".{name}." in n] for name in "ab"}
+    for weight in model.parameters():
+        weight.requires_grad_(True)
+else:
+    models = {name: torch.nn.Linear(8, 8) for name in "ab"}
+    weights = {name: list(model.parameters()) for name, model in models.items()}
+if kind == "shared":
+    weights["a"] += weights["b"]
+optimizers = {name: torch.optim.SGD(own, 0.1) for name, own in weights.items()}
+for name in order:
+    if kind == "adapters":
+        model.set_adapter(name)
+    loss = models[name](torch.ones(2, 8)).square().mean()
+    loss.backward()
+    optimizers[name].step()
+    optimizers[name].zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "order", "passes", "said", "timed", "named"),
+    [
+        ("two", "ab" * 5, "timing,torch", "2 optimizers take turns: a step is both", 5, [1, 2, 3, 4, 5]),
+        ("two", "ab" * 5, "torch", "2 optimizers take turns: a step is both", 5, [3, 4, 5]),
+        ("two", "aab" * 4, "timing,torch", "2 optimizers take turns: a step is 3 of theirs", 4, [1, 2, 3, 4]),
+        ("two", "abbabaab", "timing,torch", "", 8, []),
+        ("shared", "ab" * 4, "timing,torch", "", 8, []),
+        ("adapters", "ab" * 4, "timing,torch", "", 8, []),
+    ],
+)
+@pytest.mark.first(2)
+@pytest.mark.slow
+def test_a_step_of_optimizers_that_take_turns_is_a_whole_turn(
+    kind: str, order: str, passes: str, said: str, timed: int, named: list[int], script: Write, tmp_path: Path
+) -> None:
+    if kind == "adapters":
+        pytest.importorskip("peft")
+    first = passes.split(",", maxsplit=1)[0]
+    done = collect(tmp_path, "--profiler", passes, "--", sys.executable, script(TURNS), kind, order)
+    assert (f"pass {first}: {said}\n" in done.stderr) if said else "take turns" not in done.stderr
+    steps = csv.DictReader((tmp_path / "run" / rundir.STEPS).read_text("utf-8").splitlines())
+    assert [int(row["step"]) for row in steps if row["pass"] == first] == list(range(2, timed + 1))
+    with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
+        rows = database.rows("select step from step_summary where found_by = 'annotation' order by 1")
+        count = "select sum(range_cnt)::int from range_summary where path in ('optimizer', 'step/optimizer')"
+        (optimizer_cnt,) = database.rows(count)[0]
+    assert [step for (step,) in rows] == named
+    assert optimizer_cnt == len(order)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([], 1), ([1, 1, 1, 1], 1), ([1, 2, 1], 1), ([1, 2, 1, 2], 2), ([1, 2, 1, 2, 1], 2), ([1, 1, 2, 1, 1, 2], 3),
+        ([1, 2, 3, 1, 2, 3], 3), ([1, 2, 1, 2, 2], 1), ([1, 0, 1, 2], 2), ([1, 0, 1, 1], 1), ([1, 3, 0, 3, 2, 3], 1),
+        ([1] * 12 + [2] + [1] * 12 + [2], 1),
+    ],
+)  # fmt: skip
+def test_turns_are_the_shortest_period_of_several_optimizers(keys: list[int], expected: int) -> None:
+    assert turns.length(keys) == expected

@@ -1,6 +1,7 @@
 """Ranges "step N" around the steps that a schedule keeps: N counts the script's optimizer steps from 1, in every cycle.
 
 A recording of one step holds one end of an optimizer step, so that where it began, and which one it is, would be lost.
+Where optimizers take turns they are around each turn, with a schedule and without: no end of an optimizer ends one.
 A range opens where the clock lets a step begin. It closes behind the step's last optimizer, if the step before had as
 many, and else where the next step begins: what follows the training is in no step.
 """
@@ -33,7 +34,7 @@ class Numbered:
         self._clock.safe_points.append(self._open)
 
     def _open(self) -> None:
-        if self._range is None and self._is_wanted():
+        if self._range is None and self._clock.begins_turn and self._is_wanted():
             self._range, self._thread = torch_profiler.record_function(f"step {self._clock.count + 1}"), _here()
             self._range.__enter__()
 

@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, List
 import torch
 from torch import nn
 
-from . import hooked
+from . import hooked, turns
 from .graphs import Graphs, is_compiled, is_compiled_in_place, wrapped_in
 from .process import Process
 from .steps import Steps
@@ -61,6 +61,7 @@ class Phases:
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
         self._kept: List[nn.Module] = []
+        self._keys = turns.Keys()
         self._graphs = Graphs(_Enter(), _Leave())
         self.on_model: "List[Callable[[nn.Module, Any], None]]" = []  # called with an optimizer's models, and it
 
@@ -195,7 +196,7 @@ class Phases:
             if torch.compiler.is_compiling() or self._is_stepping:
                 return function(*arguments, **named)
             self._is_stepping = True
-            self.clock.begin_optimizer()
+            self.clock.begin_optimizer(self._keys.of(arguments[0]) if arguments else 1)
             is_open = self.open("optimizer")
             try:
                 return function(*arguments, **named)

@@ -84,8 +84,8 @@ class Recorder:
             self._move(state, cycle)
         if not self._settings["schedule"] and step == DEFAULT_STEPS + 1:
             self._process.note(
-                f"torch.profiler recorded the first {DEFAULT_STEPS} optimizer steps; choose others by --wait-steps and "
-                "--active-steps"
+                f"torch.profiler recorded the first {DEFAULT_STEPS} {self._clock.steps_named}; choose others by "
+                "--wait-steps and --active-steps"
             )
 
     def _move(self, state: int, cycle: int) -> None:

@@ -66,7 +66,7 @@ def _tell_what_is_cut(process: Process, step_cnt: int) -> None:
 def _observe(process: Process, settings: Any, finder: AfterImport) -> None:
     from . import numbered, phases, purposes, recorder, steps
 
-    clock = steps.Steps(process)
+    clock = steps.Steps(process, settings.get("turn", 1))
     if settings["pass"] == "nsys":
         clock.on_fork.append(lambda: process.note(_FORKED))
         process.at_end(lambda: _tell_what_is_cut(process, clock.count))
@@ -81,8 +81,9 @@ def _observe(process: Process, settings: Any, finder: AfterImport) -> None:
     ranges = None if is_timing else phases.instruments(process)
     watched = phases.Phases(process, clock, ranges, settings["depth"], counts_padding=is_timing)
     watched.begin()
-    if recording is not None and settings["schedule"]:
-        ranges_of_steps.begin(lambda: watched.has_ranges and recording.is_recording())
+    if recording is not None:
+        is_named = bool(settings["schedule"])
+        ranges_of_steps.begin(lambda: (is_named or clock.turn > 1) and watched.has_ranges and recording.is_recording())
     if recording is not None and settings["pass"] == "memory":
         watched.on_model.append(purposes.Purposes(process, clock, recording.is_recording).found)
     finder.call(OWN_SPANS, lambda _: watched.leave_to_script())

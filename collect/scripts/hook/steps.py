@@ -2,12 +2,14 @@
 
 A step ends with the last optimizer step before something else of a step begins (data, forward, backward): so optimizers
 of several adapters are one step, and what lies between two steps (logging, evaluation) belongs to the later one.
+Of optimizers that take turns (turns.py) each step is written down, and a whole turn counts as one.
 """
 
 import os
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, FrozenSet, List, Set
 
+from . import turns
 from .process import Process
 
 SUFFIX = ".steps"
@@ -16,8 +18,10 @@ SUFFIX = ".steps"
 class Steps:
     """Counts steps and writes each down as it ends: what a crash leaves is still there."""
 
-    def __init__(self, process: Process):
+    def __init__(self, process: Process, turn: int = 1):
+        """turn: how many steps a turn has, where an earlier pass saw that."""
         self.count = 0
+        self.turn = turn
         self.safe_points: List[Callable[[], None]] = []  # called where no operator is open
         self.on_step: List[Callable[[int], None]] = []
         self.on_optimizers: List[Callable[[], None]] = []  # called when as many have stepped as in the step before
@@ -28,7 +32,8 @@ class Steps:
         self._tokens = 0
         self._waited_ns = self._batches = self._workers = 0
         self._masked = (0, 0, 0)
-        self._backwards = self._optimizers = self._optimizers_before = 0
+        self._backwards = self._optimizers = 0
+        self._forget_turns()
         self._file: int | None = None
         process.at_end(self._finish)
 
@@ -45,7 +50,25 @@ class Steps:
         for function in self.safe_points:
             function()
 
-    def begin_optimizer(self) -> None:
+    def _forget_turns(self) -> None:
+        self._in_turn = self._optimizers_before = 0  # optimizers that stepped in this turn, and in the one before
+        self._stepped: Set[int] = set()  # the keys of those of this step
+        self._numbers: Dict[FrozenSet[int], int] = {frozenset(): turns.UNKNOWN}
+        self._keys: List[int] = []  # of the last steps
+        self._single_cnt = 0
+        self._may_turn = True  # that no turn was seen yet says nothing
+
+    @property
+    def begins_turn(self) -> bool:
+        """Whether what comes next begins a step, and is not the next part of a turn."""
+        return self._single_cnt % self.turn == 0
+
+    @property
+    def steps_named(self) -> str:
+        """What is counted."""
+        return "turns of the optimizers" if self.turn > 1 else "optimizer steps"
+
+    def begin_optimizer(self, key: int = 1) -> None:
         """An optimizer is about to step; in a loop of which nothing else was seen a step begins here."""
         if not self._process.is_own:
             self._begin_forked()
@@ -53,11 +76,13 @@ class Steps:
             self._run_safe_points()
             self._began_ns = time.perf_counter_ns()
         self._optimizers += 1
+        self._in_turn += 1
+        self._stepped.add(key)
 
     def end_optimizer(self) -> None:
         """An optimizer has stepped: the step ends here, unless another one does before something else begins."""
         self._ended_ns = time.perf_counter_ns()
-        if self._optimizers and self._optimizers == self._optimizers_before:
+        if self._optimizers and self._in_turn == self._optimizers_before:
             for function in self.on_optimizers:
                 function()
 
@@ -91,19 +116,35 @@ class Steps:
 
     def _close(self) -> None:
         start, end = self._began_ns, self._ended_ns
-        self.count += 1
         if self._file is None:
             self._file = os.open(self._process.path(SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        key = self._numbers.setdefault(frozenset(self._stepped), len(self._numbers))
         counted = [self._tokens, self._waited_ns, self._batches, self._workers, *self._masked]
-        counted += [self._backwards, self._optimizers]
+        counted += [self._backwards, self._optimizers, key]
         os.write(self._file, b",".join(b"%d" % n for n in (start or 0, (end or 0) - (start or 0), *counted)) + b"\n")
         self._began_ns, self._ended_ns, self._tokens = end, None, 0
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
-        self._optimizers_before = self._optimizers
         self._backwards = self._optimizers = 0
+        self._stepped.clear()
+        self._note_turn(key)
+        if not self.begins_turn:
+            return
+        self.count += 1
+        self._optimizers_before, self._in_turn = self._in_turn, 0
         for function in self.on_step:
             function(self.count)
+
+    def _note_turn(self, key: int) -> None:
+        """Turns begin when the first optimizer steps again behind another; they end when it was another's turn."""
+        self._single_cnt += 1
+        self._keys = [*self._keys[-turns.MOST :], key]
+        if self.turn > 1:
+            if len(self._keys) > self.turn and not turns.is_same(key, self._keys[-1 - self.turn]):
+                self.turn, self._may_turn = 1, False
+        elif self._may_turn and key == self._keys[0] and len(set(self._keys) - {turns.UNKNOWN}) > 1:
+            self.turn, self.count = self._single_cnt - 1, 1
+        self._may_turn &= len(self._keys) == self._single_cnt
 
     def _finish(self) -> None:
         self.on_step.clear()
@@ -117,7 +158,8 @@ class Steps:
         self.count, self._began_ns, self._ended_ns, self._tokens, self._file = 0, None, None, 0, None
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
-        self._backwards = self._optimizers = self._optimizers_before = 0
+        self._backwards = self._optimizers = 0
+        self._forget_turns()
         for function in self.on_fork:
             function()
 
