@@ -76,7 +76,8 @@ class Gathered:
             for record in self.records
             if record["ended"] is None and self._is_missed(record)
         ]
-        return list(dict.fromkeys([*self._notes_of_turns(), *said, *lost]))
+        theirs = [_of_own_profiler(record) for record in self.records if record.get("profiles_itself")]
+        return list(dict.fromkeys([*self._notes_of_turns(), *theirs, *said, *lost]))
 
     def _notes_of_turns(self) -> Iterator[str]:
         for name, turn in self._turns.items():
@@ -231,6 +232,21 @@ def _lost(record: Record, pass_name: str, schedule: list[int] | None) -> str:
     lost = f"{ended}, so what it recorded since its last trace is lost"
     has_each = schedule is not None and schedule[2:] == [1, 0]
     return lost if has_each else f"{lost}; --active-steps 1 --repeat 0 writes a trace after each step"
+
+
+def _of_own_profiler(record: Record) -> str:
+    """What came of a script's own profiler, and of the recording that made way for it."""
+    counts = {whose: [t["step_cnt"] for t in record["traces"] if t["by"] == whose] for whose in ("script", "lorabench")}
+    theirs, ours = counts["script"], sum(counts["lorabench"])
+    traces = "1 trace" if len(theirs) == 1 else f"{len(theirs)} traces"
+    if not theirs:
+        said = "its own profiler left no trace to copy"
+    elif sum(theirs):
+        said = f"its own torch.profiler recorded {_steps_of(sum(theirs))} ({traces}, copies are kept)"
+    else:
+        said = f"its own torch.profiler recorded no optimizer step ({traces})"
+    beside = f"lorabench recorded {_steps_of(ours)} beside that" if ours else "lorabench recorded no step beside that"
+    return f"the script profiles itself: {said}; {beside}"
 
 
 def _has_work(path: Path) -> bool:

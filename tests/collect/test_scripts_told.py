@@ -135,6 +135,21 @@ def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Wri
 
 
 @pytest.mark.slow
+def test_a_script_whose_own_profilers_have_all_steps_is_told_that_lorabench_has_none(
+    script: Write, tmp_path: Path
+) -> None:
+    loop = STEPS.replace("for n in range(int(sys.argv[1]))", "for n in range(8)").replace("\n    ", "\n            ")
+    begin, body = loop.split("for n in range(8):")
+    text = f"{begin}for epoch in range(3):\n    with torch.profiler.profile():\n        for n in range(8):{body}"
+    done = collect(tmp_path, "--profiler", "torch", "--", sys.executable, script(text))
+    says = "its own torch.profiler recorded 24 optimizer steps (3 traces, copies are kept); lorabench recorded no step"
+    assert says in done.stderr and "first 20" not in done.stderr
+    text = f"{loop.replace('            ', '    ')}with torch.profiler.profile():\n    model(torch.ones(2, 8))\n"
+    done = collect(tmp_path, "--force", "--profiler", "torch", "--", sys.executable, script(text))
+    assert "recorded no optimizer step (1 trace); lorabench recorded 8 optimizer steps beside that" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_thread_that_the_memory_pass_does_not_record_is_said(script: Write, tmp_path: Path) -> None:
     collect(tmp_path, "--profiler", "torch,memory", "--", sys.executable, script(THREAD))
     assert message(tmp_path, "memory").startswith("it trained in a thread other than the one that imported torch")

@@ -36,11 +36,12 @@ class Graphs:
             @functools.wraps(compile_function)
             def compiled(*arguments: Any, **named: Any) -> Any:
                 result = compile_function(*arguments, **named)
-                if wrapped_in(result) is not None:
-                    made(result)
+                wrapper: Any = result
+                if wrapped_in(wrapper) is not None:
+                    made(wrapper)
                 return result
 
-            torch.compile = compiled  # type: ignore[assignment]
+            torch.compile = compiled
         module: Any = nn.Module
         if hasattr(module, "compile"):
             compile_method = module.compile

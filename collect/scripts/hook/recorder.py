@@ -39,6 +39,7 @@ class Recorder:
         self._is_calling = False  # whether torch's profiler is being called from here
         self._is_theirs = False  # whether the script's own profiler runs
         self._resumes = False
+        self._is_over = False  # whether a recording of ours ended because it had its steps
         self._theirs: List[Dict[str, Any]] = []
         self._thread: "int | None" = None  # the one that alone is recorded, None for all
         self._early_since: "float | None" = None  # when recording began, while no training was seen
@@ -81,11 +82,14 @@ class Recorder:
     def _stepped(self, step: int) -> None:
         state, cycle = self._wanted(step)
         if not self._is_theirs and not self._is_in_other_thread():
+            self._is_over |= (self._state, state) == (RECORDING, OFF)
             self._move(state, cycle)
-        if not self._settings["schedule"] and step == DEFAULT_STEPS + 1:
+        if not self._settings["schedule"] and step == DEFAULT_STEPS + 1 and self._is_over:
+            is_other = self._process.record.get("profiles_itself")
+            whose = "lorabench's own recording ends with" if is_other else "torch.profiler recorded"
             self._process.note(
-                f"torch.profiler recorded the first {DEFAULT_STEPS} {self._clock.steps_named}; choose others by "
-                "--wait-steps and --active-steps"
+                f"{whose} the first {DEFAULT_STEPS} {self._clock.steps_named}; choose others by --wait-steps and "
+                "--active-steps"
             )
 
     def _move(self, state: int, cycle: int) -> None:
@@ -179,10 +183,7 @@ class Recorder:
                 except Exception:  # the script goes on whatever fails here; it is said
                     self._process.failed("making way for the script's own profiler")
                 self._is_theirs, self._first_step = True, self._clock.count
-                self._process.note(
-                    "the script profiles itself: its own torch.profiler recorded, a copy of its trace is kept, and "
-                    "lorabench recorded what is before and after"
-                )
+                self._process.record["profiles_itself"] = True  # gathered.py tells what came of it
             return function(*arguments, **named)
 
         return begin
@@ -233,7 +234,7 @@ class Recorder:
         try:
             if early_since is not None and time.monotonic() - early_since > _EARLY_S:
                 self._restart()
-            if self._resumes:
+            if self._resumes and not self._is_theirs:  # another of the script's may have begun at once
                 self._resumes = False
                 self._move(*self._wanted(self._clock.count))
         except Exception:  # the script goes on whatever fails here; it is said
