@@ -77,7 +77,24 @@ class Gathered:
             if record["ended"] is None and self._is_missed(record)
         ]
         theirs = [_of_own_profiler(record) for record in self.records if record.get("profiles_itself")]
-        return list(dict.fromkeys([*self._notes_of_turns(), *theirs, *said, *lost]))
+        return list(dict.fromkeys([*self._notes_of_turns(), *theirs, *said, *self._notes_of_schedule(), *lost]))
+
+    def _notes_of_schedule(self) -> Iterator[str]:
+        """That steps were too few for all that a schedule keeps; for nothing at all why_nothing() says it."""
+        if self._pass not in TRACES or not self._schedule:
+            return
+        wait, warmup, active, repeat = self._schedule
+        step_cnt = max((len(self._steps(record)) for record in self.records), default=0)
+        cycle = wait + warmup + active
+        if not wait + warmup < step_cnt < cycle * repeat:
+            return
+        whole, rest = divmod(step_cnt, cycle)
+        kept = whole * active + max(0, rest - wait - warmup)
+        kept_by_it = f"{active} step{'s' if active > 1 else ''}{f', {repeat} times' if repeat > 1 else ''}"
+        yield (
+            f"the schedule skips {wait}, warms up in {warmup} and keeps {kept_by_it}, so it needs "
+            f"{_steps_of(cycle * repeat)}; the command made {step_cnt}: {kept} of {active * repeat} are recorded"
+        )
 
     def _notes_of_turns(self) -> Iterator[str]:
         for name, turn in self._turns.items():

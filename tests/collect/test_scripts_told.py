@@ -134,6 +134,27 @@ def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Wri
     assert steps[:3] == [100, 101, 102]
 
 
+@pytest.mark.parametrize(
+    ("repeat", "count", "says"),
+    [
+        (2, 6, "keeps 2 steps, 2 times, so it needs 8 optimizer steps; the command made 6: 2 of 4 are recorded"),
+        (2, 7, "keeps 2 steps, 2 times, so it needs 8 optimizer steps; the command made 7: 3 of 4 are recorded"),
+        (1, 3, "keeps 2 steps, so it needs 4 optimizer steps; the command made 3: 1 of 2 are recorded"),
+        (2, 8, ""),
+        (0, 7, ""),
+    ],
+)
+@pytest.mark.first(1)
+@pytest.mark.slow
+def test_a_training_too_short_for_all_cycles_of_its_schedule_is_told_so(
+    repeat: int, count: int, says: str, script: Write, tmp_path: Path
+) -> None:
+    options = ["--profiler", "torch", "--wait-steps", 1, "--warmup-steps", 1, "--active-steps", 2, "--repeat", repeat]
+    done = collect(tmp_path, *options, "--", sys.executable, script(STEPS), count)
+    assert (f"pass torch: the schedule skips 1, warms up in 1 and {says}\n" if says else "") in done.stderr
+    assert ("the schedule skips" in done.stderr) == bool(says)
+
+
 @pytest.mark.slow
 def test_a_script_whose_own_profilers_have_all_steps_is_told_that_lorabench_has_none(
     script: Write, tmp_path: Path
