@@ -224,9 +224,7 @@ def _without_traces(run: Path) -> str:
     if status != rundir.OK:
         how = {rundir.OOM: "was out of memory", rundir.CANCELLED: "was cancelled"}.get(str(status), "failed")
         why = f" ({manifest['message']})" if manifest.get("message") else ""
-        # of what lorabench trains a trace is written when its pass is over
-        instead = "collect it again" if "spec" in manifest else "`--profiler torch` alone records up to there"
-        return f"{run} has no trace: the run {how}{why}; {instead}"
+        return f"{run} has no trace: the run {how}{why}; {_instead(manifest)}"
     passes = manifest.get("passes", {})
     said = [passes[name]["message"] for name in ("torch", "memory") if passes.get(name, {}).get("message")]
     if said:
@@ -235,6 +233,16 @@ def _without_traces(run: Path) -> str:
         f"{run} is the folder of a run without traces: collect with --profiler timing,torch; `lorabench compare` sets "
         "its steps beside those of other runs"
     )
+
+
+def _instead(manifest: dict[str, object]) -> str:
+    """What to do where a run that did not go well has no trace."""
+    passes = manifest.get("passes")
+    states = passes.values() if isinstance(passes, dict) else ()
+    if "spec" not in manifest and any("exit_code" in state for state in states):
+        return "`--profiler torch` alone records up to there"  # of what lorabench trains a pass writes at its end
+    is_cancelled = manifest.get("status") == rundir.CANCELLED
+    return "collect it again" if is_cancelled or "spec" in manifest else "collect it again when that is corrected"
 
 
 def _folders_below(path: Path) -> Iterator[Path]:

@@ -22,6 +22,10 @@ _NO_PYTHON = (
     "-I, -E or -S, or with an environment of its own; leave these out, or add lorabench.profile() to the script and "
     "run it by itself"
 )
+_NO_STEP = (
+    "the command ran, but no step of a torch.optim optimizer was seen, so no step is timed; to see steps in the "
+    'traces, put `with lorabench.span("step", number):` around each (docs/training-scripts.md, Ranges of your own)'
+)
 _PIPED = "; a pipe is not handed on, as each pass reads it from its start: give a file, < FILE"
 
 Record = dict[str, Any]
@@ -290,7 +294,7 @@ def settle(state: dict[str, Any], gathered: Gathered, trace_cnt: int | None, is_
     if state["status"] == rundir.OK and trace_cnt == 0:
         state = state | {"status": rundir.SKIPPED, "message": gathered.why_nothing()}
     if state["status"] == rundir.OK and trace_cnt is None and is_without_steps:
-        why = gathered.why_nothing() if not gathered.records else "no optimizer made a step, so there are none to time"
-        state = state | {"status": rundir.SKIPPED, "message": why}
+        why = gathered.why_nothing() if not gathered.records else _NO_STEP
+        state = state | {"status": rundir.SKIPPED, "message": why, "has_run": True}
     notes = [note for note in gathered.notes if note != state["message"]]
     return state | {"notes": notes} if notes else state

@@ -92,7 +92,7 @@ def _unprofiled(found: Row) -> str:
     waits = waited >= LEAST_FRAC * median
     says = mean and (waits or says_mean(found["steps"]) or is_uneven(mean, median))
     rank = "" if found["waiting_rank"] is None else f"that of rank {found['waiting_rank']} "
-    step = f"a step takes {said_ns(mean)} on average" if says else f"a step takes {said_ns(median)}"
+    step = f"a step takes {said_ns(mean)} on average" if says else f"the median step takes {said_ns(median)}"
     if not waits:
         return step
     usual = found["waiting_step_ns"]

@@ -22,7 +22,7 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
     """Passes that did not go well, steps, ranks, epochs, statistics, what profilers cost, and doubts."""
     for name, state in manifest["passes"].items():
         if state["status"] != rundir.OK:
-            yield f"pass {name}: {state['status']}: {state['message']}"
+            yield f"pass {name}: {'' if state.get('has_run') else state['status'] + ': '}{state['message']}"
     summary = rundir.read_summary(path)
     yield from summary.get("notes", ())
     if step := summary.get("step_wall_ns"):
@@ -35,8 +35,10 @@ def lines(manifest: dict[str, Any], path: Path) -> Iterator[str]:
         whose = f" in one of {cnt} processes" if cnt > 1 else ""  # which may all have had the same
         tokens = f", {rates['computed']:,.0f} tokens/s on average{whose}{padded}" if rates.get("computed") else ""
         is_mean = bool(step.get("mean")) and is_uneven(step["mean"], step["p50"])
-        length = f"{step['mean'] / 1e6:,.1f} ms on average" if is_mean else f"{step['p50'] / 1e6:,.1f} ms"
-        yield f"step {length} (p95 {step['p95'] / 1e6:,.1f}){tokens}"
+        said = (
+            f"step {step['mean'] / 1e6:,.1f} ms on average" if is_mean else f"median step {step['p50'] / 1e6:,.1f} ms"
+        )
+        yield f"{said} (p95 {step['p95'] / 1e6:,.1f}){tokens}"
     if summary.get("ranks"):
         yield from rank_text.lines(summary)
     for epoch in summary.get("epochs", []):
@@ -58,6 +60,7 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     steps = run_steps.of_summary(path, summary)
     width = (steps.frac if steps else None) or 0.0
     is_apart = width > _UNEVEN_FRAC
+    is_one = steps is not None and steps.step_cnt == 1
     if is_apart and (work := _other_work(path, summary)):
         yield f"steps differ in what they compute: {work}; their median says little"
     elif is_apart and (waited := _burst(summary)):
@@ -66,7 +69,8 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
         which = "the middle half of the steps spans" if steps and steps.step_cnt >= FEW_STEPS else "the steps span"
         yield f"{which} {width:.0%} of their median: times and costs say little; is the machine busy? Collect again"
     if known:
-        yield f"cost on top of a step: {', '.join(f'{name} {_said(cost, width)}' for name, cost in known.items())}"
+        said = ", ".join(f"{name} {_said(cost, width, is_one)}" for name, cost in known.items())
+        yield f"cost on top of a step: {said}"
     heavy = [name for name, cost in known.items() if name != "ranges" and cost > _UNFIT_FRAC]
     if heavy and not is_apart:
         yield f"times of ranges under {' and '.join(heavy)} are mostly the profiler's: compare those of timing"
@@ -84,8 +88,10 @@ def _burst(summary: dict[str, Any]) -> str:
     )
 
 
-def _said(cost: float, width: float) -> str:
+def _said(cost: float, width: float, is_one: bool) -> str:
     """A cost of steps whose middle half is so wide, in words: nothing makes steps faster, so below 0 it is noise."""
+    if cost < 0 and is_one:
+        return "not known: that takes more than one step"
     if cost < 0:
         return (
             "too small to measure" if width <= _UNEVEN_FRAC and -cost <= width / 2 else "not known: steps vary too much"

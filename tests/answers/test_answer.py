@@ -372,7 +372,7 @@ def test_a_file_in_which_the_operating_system_alone_is_timed_says_so(run_command
     quick(5, [
         (
             '{"step_wall_ns": {"p50": 35100000}, "step_cnt": 2, "warmup_step_cnt": 1}',
-            "  without a profiler a step takes 35.1 ms; all else here is profiled",
+            "  without a profiler the median step takes 35.1 ms; all else here is profiled",
         ),
         ('{"step_wall_ns": {"p50": 2600000000}, "step_cnt": 1, "warmup_step_cnt": 1}', None),  # of a script
         ('{"step_wall_ns": {"p50": NaN}}', None),
@@ -380,7 +380,7 @@ def test_a_file_in_which_the_operating_system_alone_is_timed_says_so(run_command
         ("[[[", "lost"),
         (
             '{"step_wall_ns": {"p50": 35100000.5}}',
-            "  without a profiler a step takes 35.1 ms; all else here is profiled",
+            "  without a profiler the median step takes 35.1 ms; all else here is profiled",
         ),
         ('{"step_wall_ns": 7}', None),
         ("{}", None),

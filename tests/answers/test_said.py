@@ -327,7 +327,7 @@ def test_what_steps_wait_for_without_a_profiler_is_said_beside_their_length(tmp_
     with opened(tmp_path / "run" / "trace.json", db=tmp_path / "loop.duckdb") as database:
         lines = list(answer_text.lines(answer.answer(database)))
     said = " ".join(" ".join(lines).split())
-    assert "without a profiler a step takes 50.4 ms, waits 14.4 ms of it for input; all else" in said
+    assert "without a profiler the median step takes 50.4 ms, waits 14.4 ms of it for input; all else" in said
     assert max(map(len, lines)) <= 80
 
 
@@ -434,7 +434,7 @@ def event(category: str, name: str, start: float, length: float) -> dict[str, An
 @pytest.mark.parametrize(
     ("times", "loader", "said"),
     [
-        ({"p50": 50e6, "mean": 51e6}, {}, "a step takes 50.0 ms; all else"),
+        ({"p50": 50e6, "mean": 51e6}, {}, "the median step takes 50.0 ms; all else"),
         ({"p50": 20e6, "mean": 26e6}, {}, "a step takes 26.0 ms on average; all else"),
         ({"p50": 20e6, "mean": 22e6}, {"waited_ns": 20e6}, "22.0 ms on average, waits 20.0 ms of it for input;"),
         ({"p50": 40e6, "mean": 41e6}, {"waited_ns": 32e6, "rank": 1}, "that of rank 1 waits 32.0 ms of it for input;"),

@@ -1,6 +1,7 @@
 """`lorabench collect -- COMMAND` on what strangers tried: it works, or the line says what is true and what to type."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -132,6 +133,33 @@ def test_ranges_of_steps_are_none_of_a_script_with_ranges_of_its_own(script: Wri
     with opened(tmp_path / "run", db=tmp_path / "x.duckdb") as database:
         steps = [step for (step,) in database.rows("select step from step_summary order by 1")]
     assert steps[:3] == [100, 101, 102]
+
+
+def test_a_script_without_an_optimizer_is_told_that_it_ran_and_how_to_name_its_steps(
+    script: Write, tmp_path: Path
+) -> None:
+    done = collect(tmp_path, "--profiler", "timing", "--", sys.executable, script(STEPS), 0, code=7)
+    assert "pass timing: the command ran, but no step of a torch.optim optimizer was seen" in done.stderr
+    assert 'put `with lorabench.span("step", number):` around each' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"status": "failed", "message": "cannot start x", "passes": {"torch": {}}}, "collect it again when that is"),
+        ({"status": "cancelled", "message": None, "passes": {"timing": {}}}, "was cancelled; collect it again"),
+        (
+            {"status": "failed", "message": "it ended", "passes": {"timing": {"exit_code": 3}}},
+            "torch` alone records up",
+        ),
+    ],
+)
+def test_a_run_without_traces_is_told_what_helps(
+    about: dict[str, Any], says: str, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    (tmp_path / rundir.MANIFEST).write_text(json.dumps({"format": 1} | about), "utf-8")
+    said = run_command("summary", tmp_path, code=3).err
+    assert says in said and ("records up to there" in said) == ("exit_code" in str(about))
 
 
 @pytest.mark.parametrize(

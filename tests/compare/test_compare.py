@@ -569,6 +569,12 @@ def test_costs_of_profilers_are_no_more_than_steps_can_tell(
     assert "-" not in said.split("step:")[1].replace("not known", "")
 
 
+def test_one_step_is_not_said_to_vary(tmp_path: Path) -> None:
+    run = run_directory(tmp_path / "run", [40_000_000], 1)
+    said = " ".join(outcome_text.costs(run, rundir.read_summary(run) | {"overhead_frac": {"torch": -0.3}}))
+    assert said == "cost on top of a step: torch not known: that takes more than one step"
+
+
 @pytest.mark.parametrize("workers", [1, 2, 8])
 @pytest.mark.parametrize("waited", [0.1, 0.9])
 def test_batches_that_come_in_bursts_are_not_said_to_be_a_busy_machine(
