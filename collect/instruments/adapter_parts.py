@@ -3,11 +3,13 @@
 Parts that are modules have hooks like any module. Most kinds other than LoRA keep their weights in dictionaries and
 compute with them in the layer's own forward: there a part begins with the first operator that takes its weights and
 ends with the next part. A part is called as PEFT calls its weights, the two factors of one matrix (hada_w1_a and
-hada_w1_b) as the matrix. No two parts of a layer are open at once, so what they cost adds up.
+hada_w1_b) as the matrix. So it is with layers of other packages that hold lora_A and lora_B themselves: their base is
+the one module in them that has weights, or the layer's own weight. No two parts of a layer are open at once, so what
+they cost adds up.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,8 +29,28 @@ def is_part(name: str) -> bool:
 
 
 def is_adapted(module: nn.Module) -> bool:
-    """Whether a module is a PEFT layer around a layer of the model."""
-    return hasattr(module, "base_layer") and bool(getattr(module, "adapter_layer_names", ()))
+    """Whether a module is a PEFT layer around a layer of the model, or holds weights of LoRA itself."""
+    is_peft = hasattr(module, "base_layer") and bool(getattr(module, "adapter_layer_names", ()))
+    return is_peft or holds_lora(module)
+
+
+def holds_lora(module: nn.Module) -> bool:
+    """Whether lora_A and lora_B are parameters of a layer itself, as in litgpt and loralib."""
+    own = module._parameters
+    return own.get("lora_A") is not None and own.get("lora_B") is not None
+
+
+def named_bases(layers: Iterable[nn.Module]) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Those of the layers that hold LoRA's weights themselves, and the module in each that computes its base."""
+    for layer in filter(holds_lora, layers):
+        if (base := _base_of(layer)) is not None:
+            yield layer, base
+
+
+def _base_of(layer: nn.Module) -> nn.Module | None:
+    """The one module in such a layer that has weights; None where the layer computes itself."""
+    inside = [child for child in layer.children() if next(child.parameters(), None) is not None]
+    return inside[0] if len(inside) == 1 else None
 
 
 def has_inner_parts(layer: nn.Module) -> bool:
@@ -39,6 +61,7 @@ def has_inner_parts(layer: nn.Module) -> bool:
 
 def parts_of(layer: nn.Module) -> Iterator[nn.Module]:
     """The parts of a PEFT layer that are modules: its base, and those of each adapter."""
+    yield from (base for _, base in named_bases([layer]))
     for name, child in layer.named_children():
         if name == "base_layer":
             yield child
@@ -124,6 +147,9 @@ class _Watching(TorchFunctionMode):
 
 def _tensors(layer: nn.Module) -> Iterator[tuple[int, Names]]:
     """The storages of weights that are no modules, and the names of their part; of active adapters last."""
+    if holds_lora(layer):
+        for name, weight in layer.named_parameters(recurse=False):
+            yield _storage(weight), (name if is_part(name) else "base",)
     active = set(getattr(layer, "active_adapters", ()))
     found = []
     for name, holder in layer.named_children():

@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ...vocabulary import RANGE_DEPTHS
 from . import spans
-from .adapter_parts import Visit, has_inner_parts, is_adapted, is_part, parts_of
+from .adapter_parts import Visit, has_inner_parts, is_adapted, is_part, named_bases, parts_of
 
 _sequence_number: Any = torch.autograd._get_sequence_nr
 _LEAF_NUMBER = 2**63  # AccumulateGrad nodes carry the largest number: they belong to no module
@@ -55,6 +55,7 @@ class Annotation:
         self._handles: list[RemovableHandle] = []
         chosen = named_ranges(model, depth, root)
         layers = {m for m in chosen if depth == "lora" and is_adapted(m) and has_inner_parts(m)}
+        chosen |= {base: ((*chosen[layer][0], "base"), 1) for layer, base in named_bases(layers)}
         parts = {part for layer in layers for part in parts_of(layer) if part in chosen}
         for module, (path, own) in chosen.items():
             if module in parts:
@@ -85,11 +86,10 @@ class Annotation:
 def annotate(model: nn.Module, depth: str = "lora", root: str | None = None) -> Annotation:
     """Show the modules of a model as ranges in nsys (NVTX) and torch.profiler (record_function), forward and backward.
 
-    depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" for the
-    parts of PEFT's layers, too (base, lora_A, lora_B, ia3_l, … and the adapter's name), "phase" for none. root: the
-    name of the range around the whole model; by default its class. Works with activation checkpointing of both kinds
-    and with quantized layers, changes no result, and costs about 3 µs for each call of a module when no profiler is
-    attached. Inside compiled graphs there are no ranges. Raises ValueError for an unknown depth.
+    depth: "layer" for the layers of lists and what stands beside them, "module" for every module, "lora" also for the
+    parts of adapted layers, of PEFT or with lora_A and lora_B of their own (base, lora_A, ia3_l, … and the adapter's
+    name), "phase" for none; else ValueError. root: the name of the range around the model, by default its class. Works
+    with checkpointing and quantized layers, changes no result, costs 3 µs for each call of a module without a profiler.
     """
     if depth not in RANGE_DEPTHS:
         raise ValueError(f"depth is {depth!r}; it must be one of {', '.join(RANGE_DEPTHS)}")

@@ -277,3 +277,45 @@ def test_compiled_graphs_have_no_ranges_and_do_not_break(recorder: Recorder) -> 
     compiled = torch.compile(net, backend="eager", fullgraph=True)
     compiled(torch.ones(1, 2)).sum().backward()
     assert recorder.events == []
+
+
+class Inside(nn.Module):
+    """A layer as litgpt has it: a module for the base, and LoRA's weights its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(4, 4), nn.Dropout(0.0)
+        self.lora_A, self.lora_B = nn.Parameter(torch.ones(2, 4)), nn.Parameter(torch.ones(4, 2))
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(x) + self.dropout(x) @ self.lora_A.transpose(0, 1) @ self.lora_B.transpose(0, 1)
+
+
+class Derived(nn.Linear):
+    """A layer as loralib has it: all weights its own."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 4)
+        self.lora_A, self.lora_B = nn.Parameter(torch.ones(2, 4)), nn.Parameter(torch.ones(4, 2))
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.linear(x, self.weight, self.bias) + x @ self.lora_A.T @ self.lora_B.T
+
+
+@pytest.mark.parametrize("kind", [Inside, Derived])
+def test_layers_that_hold_loras_weights_themselves_have_its_parts(kind: "type[nn.Module]", recorder: Recorder) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(kind(), nn.ReLU(), kind())
+    plain = copy.deepcopy(net)
+    lorabench.annotate(net)
+    x = torch.ones(3, 4, requires_grad=True)
+    results = []
+    for one in (net, plain):
+        one(x).sum().backward()
+        results.append([x.grad, *(weight.grad for weight in one.parameters())])
+        x.grad = None
+    assert all(map(torch.equal, *results)) and recorder.open == []
+    parts = [f"Sequential/{layer}/{part}" for layer in (0, 2) for part in ("base", "lora_A", "lora_B")]
+    assert [event for event in recorder.events if event in parts] == parts  # each once
+    assert {f"backward/{part}" for part in parts} <= set(recorder.events)
+    assert not [event for event in recorder.events if "linear" in event]
