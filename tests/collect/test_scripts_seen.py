@@ -182,3 +182,28 @@ def test_a_step_of_optimizers_that_take_turns_is_a_whole_turn(
 )  # fmt: skip
 def test_turns_are_the_shortest_period_of_several_optimizers(keys: list[int], expected: int) -> None:
     assert turns.length(keys) == expected
+
+
+IN_EVAL = """
+import sys, torch
+model = torch.nn.Linear(8, 8)
+if sys.argv[1] == "eval":
+    model.eval()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n in range(3):
+    model(torch.ones(2, 8)).square().mean().backward()
+    optimizer.step()
+    if sys.argv[1] == "train":  # evaluates with gradients
+        model.eval()
+        model(torch.ones(2, 8))
+        model.train()
+"""
+
+
+@pytest.mark.parametrize(("mode", "forwards"), [("eval", 2), ("train", 3)])
+@pytest.mark.slow
+def test_a_model_that_learns_in_eval_mode_has_forwards_behind_its_first(
+    mode: str, forwards: int, script: Write, tmp_path: Path
+) -> None:
+    collect(tmp_path, "--profiler", "torch", "--", sys.executable, script(IN_EVAL), mode)
+    assert ranges(tmp_path)["forward"] == forwards

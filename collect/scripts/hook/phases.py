@@ -56,6 +56,7 @@ class Phases:
         self._process, self._ranges, self._depth = process, ranges, depth
         self._spans: Any = ranges.spans if ranges else None
         self._is_stepping = False
+        self._learns_in_eval = self._was_in_eval = False
         self.is_16bit = False  # whether a model was seen to compute so
         self._annotations: List[Any] = []
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
@@ -70,7 +71,7 @@ class Phases:
         _watching[:] = [self]
         self._patch_optimizer()
         torch.autograd.backward = self._around(
-            "backward", torch.autograd.backward, _is_in_backward, self.clock.add_backward
+            "backward", torch.autograd.backward, _is_in_backward, self._count_backward
         )
         loader: Any = torch.utils.data.dataloader._BaseDataLoaderIter
         loader.__next__ = self._fetch(loader.__next__)
@@ -86,6 +87,17 @@ class Phases:
     def note_16bit(self) -> None:
         """The model computes in 16 bits."""
         self.is_16bit = self._process.record["is_16bit"] = True
+
+    def learns(self, model: nn.Module) -> bool:
+        """Whether a call with gradients is of the training: in eval mode, as transformers loads models, not before a
+        backward followed such a call.
+        """
+        self._was_in_eval = not model.training
+        return model.training or self._learns_in_eval
+
+    def _count_backward(self) -> None:
+        self._learns_in_eval |= self._was_in_eval
+        self.clock.add_backward()
 
     def leave_to_script(self) -> None:
         """The script uses lorabench itself: its ranges are enough."""
@@ -309,7 +321,7 @@ class _Enter:
             return
         if not torch.is_grad_enabled():
             _calls.open[-1] = phases.open("forward without gradient")
-        elif module.training:
+        elif phases.learns(module):
             phases.clock.activity()
             phases.add_called(arguments, named)
             _calls.open[-1] = phases.open("forward")
