@@ -131,7 +131,7 @@ def test_waiting_for_a_rank_with_more_of_its_own_is_no_communication(tmp_path: P
     paths = [trace(folder / f"{rank}.json", rank, *[(10_000, *parts)] * 4) for rank, parts in work.items()]
     with analyze(paths, tmp_path / "x.duckdb") as database:
         rows = database.rows(
-            "select source_id, saving_ns, evidence from finding where rule = 'exposed_communication' order by source_id"
+            "select source_id, saving_ns, evidence from _finding where rule = 'exposed_communication' order by all"
         )
     assert rows[0][1] == pytest.approx(4 * 500_000, rel=0.05), "as much as the rank has that nobody waits for"
     assert "18.0 ms of it waiting for later ranks" in rows[0][2] and "waiting" not in rows[1][2]
