@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _MOST_UNLAUNCHED = 0.9
-_UNLAUNCHED = 0.1  # of the work's time: from here on it is not known what a change of its lengths brings
+_UNLAUNCHED = 0.5  # of the work's time: from here on it is not known what a change of its lengths brings
 _OF_LENGTHS = ("scale", "device", "fuse", "batch")
-_LAUNCHED_BEFORE = "not known, as much of the GPU's work was launched before the recording began"
+_LAUNCHED_BEFORE = "not known, as most of the GPU's work was launched before the recording began"
 _TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
 
 
@@ -185,8 +185,11 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
 
 
 def _is_launched_before(scene: Scene) -> bool:
-    """Whether launches of much of the work are not recorded: it stays where it was measured, whatever gets shorter."""
-    length = scene.trace.graph.measured.length
+    """Whether launches of most of the work are not recorded: it stays where it was measured, whatever gets shorter.
+
+    Pages of managed memory move by themselves.
+    """
+    length = np.where(scene.work.is_page, 0, scene.trace.graph.measured.length)
     return bool(length[scene.work.point < 0].sum() > _UNLAUNCHED * length.sum())
 
 

@@ -1,6 +1,7 @@
 -- A row is one wait of the CPU for the GPU (waiting_call), with the innermost range around it.
 --
--- The range is the last of the thread that began before the wait, or the nearest one around that which ends after it.
+-- The range is the last of the thread that began before the wait, or the nearest one around that which ends after it; of a call
+-- outside all ranges of its thread, as of autograd's, the range that owns what it launched.
 --
 -- columns:
 --   api_call_id   bigint    the call that waits
@@ -53,6 +54,8 @@ found as (
     join range using (range_id)
     where range.end_ns >= climb.call_end_ns
 )
-select call.*, found.range_id
+select call.*, coalesce(found.range_id, launched.range_id) as range_id
 from call
 left join found using (api_call_id)
+left join gpu_op as launched
+    on launched.api_call_id = call.api_call_id and launched.is_first_op and found.range_id is null
