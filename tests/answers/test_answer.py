@@ -214,12 +214,16 @@ def test_two_changes_together_save_no_less_than_one(database: Database, found: d
     if not found["parts"]:
         return
 
-    def saved(*changes: str) -> float:
-        return float(what_if(database, changes).row(0, named=True)["saving_frac"])
+    def saved(*changes: str) -> float | None:
+        """None for what is not known, as what a CPU costs where pages of managed memory move."""
+        found: float | None = what_if(database, changes).row(0, named=True)["saving_frac"]
+        return found
 
     single = {change: saved(change) for change in ("drop-sync=*", "cpu=*:0", "scale=.*:0.5")}
-    for one, other in itertools.combinations(single, 2):
-        assert saved(one, other) >= max(single[one], single[other]) - 1e-3, (one, other)
+    known = {change: frac for change, frac in single.items() if frac is not None}
+    for one, other in itertools.combinations(known, 2):
+        both = saved(one, other)
+        assert both is not None and both >= max(known[one], known[other]) - 1e-3, (one, other)
 
 
 def test_a_change_that_is_long_keeps_what_it_does() -> None:
@@ -410,7 +414,6 @@ def test_a_trace_of_a_run_says_what_a_step_takes_without_a_profiler(
         ({"schemaVersion": 1}, "kernel", "torch.profiler"),
         ({}, "cpu_op", "torch.profiler"),
         ({}, "Operator", "torch.profiler"),
-        ({}, "forward", "chrome trace"),
     ],
 )
 @pytest.mark.first(1)
