@@ -296,3 +296,15 @@ def run_command(run_here: Callable[..., Ended]) -> Callable[..., Ended]:
         return done
 
     return call
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Write somebody's script, and return where it is."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "train.py"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write

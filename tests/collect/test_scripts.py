@@ -61,16 +61,6 @@ def ranges(trace: Path, database: Path) -> dict[str, int]:
         return dict(found.rows(statement))
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[[str], Path]:
-    def write(text: str) -> Path:
-        path = tmp_path / "train.py"
-        path.write_text(text, "utf-8")
-        return path
-
-    return write
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any, str]]:
     """A plain loop in three passes: its run directory, what was said, and its output without lorabench."""

@@ -37,16 +37,6 @@ def ranges(folder: Path) -> dict[str, int]:
         return {path: count for path, count in found.rows(statement) if "compile_id" not in path}
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Write:
-    def write(text: str) -> Path:
-        path = tmp_path / "train.py"
-        path.write_text(text, "utf-8")
-        return path
-
-    return write
-
-
 # Prints what dynamo did, and whether what it saves knows of lorabench.
 COMPILED = """
 import io, sys, torch

@@ -35,16 +35,6 @@ def message(folder: Path, name: str) -> str:
     return str(rundir.read_manifest(folder / "run")["passes"][name]["message"])
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Write:
-    def write(text: str) -> Path:
-        path = tmp_path / "train.py"
-        path.write_text(text, "utf-8")
-        return path
-
-    return write
-
-
 @pytest.mark.slow
 def test_a_script_that_records_a_part_of_itself_is_recorded_whole_in_each_pass(script: Write, tmp_path: Path) -> None:
     words = [sys.executable, script(INSIDE), "schedule", tmp_path / "part"]
