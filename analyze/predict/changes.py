@@ -142,11 +142,10 @@ def _graph(scene: Scene, weights: Weights, change: Change) -> Weights:
     own = np.where((graph >= 0) & ~scene.loading.holds(scene.points.begin), weights.own, 0)
     spared = np.bincount(since + 1, weights=host + own, minlength=1)[1:]
     launches = _first_launches(scene, graph)
-    has_launch = np.zeros(len(spared) + 1, dtype=bool)  # the last one is of what is in none
-    has_launch[graph[launches]] = True
-    pays = np.append(spared > GRAPH_LAUNCH_NS, False) & has_launch
+    pays = np.zeros(len(spared) + 1, dtype=bool)  # the last one is of what is in none, as is a range without a launch
+    pays[graph[launches]] = spared[graph[launches]] > GRAPH_LAUNCH_NS
     host, own = weights.host - np.where(pays[since], host, 0), weights.own - np.where(pays[graph], own, 0)
-    host[_first_launches(scene, np.where(pays[graph], graph, NONE))] += GRAPH_LAUNCH_NS
+    host[launches[pays[graph[launches]]]] += GRAPH_LAUNCH_NS
     return scene.with_calls(replace(weights, host=host), own)
 
 
@@ -327,11 +326,7 @@ _NO_BLOCKING = "copies from and to pageable memory no longer block the CPU (sync
 AT_LEAST = "no copy from pinned memory says how much faster they would be"  # of a saving that may be larger
 _KINDS = {
     "prefetch": _Kind("PATH", _prefetch, "input is ready when it is asked for; * is all that is named as reading it"),
-    "pin": _Kind(
-        "PATH",
-        _pin,
-        f"{_NO_BLOCKING}, and are as fast as others of the trace",
-    ),
+    "pin": _Kind("PATH", _pin, f"{_NO_BLOCKING}, and are as fast as others of the trace"),
     "skip": _Kind(
         "PATH",
         _skip,

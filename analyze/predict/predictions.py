@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import polars
 
 Row = dict[str, Any]
-_MOST_UNLAUNCHED = 0.9
-_UNLAUNCHED = 0.5  # of the work's time: from here on it is not known what a change of its lengths brings
+_MOST_UNLAUNCHED = 0.9  # of the operations: when work begins hangs on nothing
+_MOST_UNLAUNCHED_NS = 0.5  # of the work's time: what a change of lengths brings is not known
 _OF_LENGTHS = ("scale", "device", "fuse", "batch")
 _LAUNCHED_BEFORE = "not known, as most of the GPU's work was launched before the recording began"
 _TYPES = {"integer": pa.int32(), "bigint": pa.int64(), "varchar": pa.string()}
@@ -158,17 +158,17 @@ def predict(scene: Scene, asked: Iterable[Sequence[Change]]) -> list[Row]:
     Raises UsageError for a place that is not there.
     """
     window, step_cnt = scene.window_ns, scene.trace.steps.count
-    is_cut = _is_launched_before(scene)
+    is_launched_before = _is_launched_before(scene)
     rows = []
     for changes in asked:
         saving, left_out = saved_by(scene, changes)
-        if is_cut and any(change.kind in _OF_LENGTHS for change in changes):
+        if is_launched_before and any(change.kind in _OF_LENGTHS for change in changes):
             saving, left_out = None, ()
         notes = [
             f"{change} left out: with it steps are no shorter" if change in left_out else describe(scene, change)
             for change in changes
         ]
-        notes += [_LAUNCHED_BEFORE] if saving is None and is_cut else []
+        notes += [_LAUNCHED_BEFORE] if saving is None and is_launched_before else []
         rows.append(
             {
                 "source_id": scene.trace.source_id,
@@ -190,7 +190,7 @@ def _is_launched_before(scene: Scene) -> bool:
     Pages of managed memory move by themselves.
     """
     length = np.where(scene.work.is_page, 0, scene.trace.graph.measured.length)
-    return bool(length[scene.work.point < 0].sum() > _UNLAUNCHED * length.sum())
+    return bool(length[scene.work.point < 0].sum() > _MOST_UNLAUNCHED_NS * length.sum())
 
 
 def saved_by(scene: Scene, changes: Sequence[Change]) -> tuple[int | None, Sequence[Change]]:

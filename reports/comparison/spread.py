@@ -183,11 +183,10 @@ def is_of_other_steps(first: Spread | None, other: Spread | None, change: float)
         if min(kind.step_cnt for kind in pair) < LEAST_STEPS:
             continue
         weight = (shares[0][number] + shares[1][number]) / 2
-        has = [kind.with_cnt / kind.step_cnt for kind in pair]
-        is_of_all = abs(has[1] - has[0]) > _OTHER_SHARE
-        if max(has) and min(kind.step_cnt if is_of_all else kind.with_cnt for kind in pair) >= LEAST_STEPS:
-            for row, kind in zip(both, pair, strict=True):
-                row.append((weight, kind.centre(is_of_all)))
+        one, two = _centre_beside(*pair), _centre_beside(*pair[::-1])
+        if one is not None and two is not None:
+            both[0].append((weight, one))
+            both[1].append((weight, two))
     if not both[0] or by_shares * change <= 0 or abs(by_shares) < abs(change) / 2:
         return False
     return noise.may_be_noise(noise.weighted(both[0]), noise.weighted(both[1]))
@@ -221,12 +220,21 @@ def _mean_of(kinds: Sequence[KindOfSteps], beside: Sequence[KindOfSteps]) -> Cen
     for kind, twin in zip(kinds, beside, strict=True):
         if not kind.with_cnt:
             continue
-        share = twin.with_cnt / twin.step_cnt if twin.step_cnt else 0.0
-        is_of_all = abs(kind.with_cnt / kind.step_cnt - share) > _OTHER_SHARE
-        if (kind.step_cnt if is_of_all else kind.with_cnt) < LEAST_STEPS:
+        centre = _centre_beside(kind, twin)
+        if centre is None:
             return None
-        parts.append((kind.step_cnt / whole, kind.centre(is_of_all)))
+        parts.append((kind.step_cnt / whole, centre))
     return noise.weighted(parts)
+
+
+def _centre_beside(kind: KindOfSteps, twin: KindOfSteps) -> Centre | None:
+    """What a step of a kind has in the mean, beside those of another input; None where too few have any.
+
+    Where other shares of both have any, that some have nothing counts.
+    """
+    share = twin.with_cnt / twin.step_cnt if twin.step_cnt else 0.0
+    is_of_all = abs(kind.with_cnt / kind.step_cnt - share) > _OTHER_SHARE
+    return None if (kind.step_cnt if is_of_all else kind.with_cnt) < LEAST_STEPS else kind.centre(is_of_all)
 
 
 def _each(row: Spread | None) -> list[float]:

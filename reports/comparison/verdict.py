@@ -55,19 +55,17 @@ def of_traces(
     for number in range(1, len(names)):
         first, other = steps[0], steps[number]
         pair = databases[names[0]], databases[names[number]]
-        of_both = of_recordings(pair, (first, other), number, work, number in strange)
-        said += of_both
+        said += of_recordings(pair, (first, other), number, work, number in strange)
         if number in strange:
             steps[number] = None
             continue
-        if first and other and are_comparable(pair, are_timed):
-            if not one_job.are_ranks([*pair]):
-                fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
-                said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
-        elif of_both:
-            steps[number] = None
-        else:
+        if not first or not other:
             said.append(_of_window([*pair], number))
+        elif not are_comparable(pair, are_timed):
+            steps[number] = None
+        elif not one_job.are_ranks([*pair]):
+            fell = waterfall.of([*pair], waterfall.lengths(first, other), are_timed)
+            said.append(waterfall.said(fell, (first, other), (letter(0), letter(number)), are_timed))
         if not (first and other) or asked.view not in ("step_summary",):
             elsewhere = [by_sequence[n] for n in (0, number)] if by_sequence else []
             said.append(total.of_total(rows, names, number, asked, labels, elsewhere))

@@ -254,27 +254,23 @@ class Phases:
 
     def _found(self, optimizer: Any) -> None:
         """Watch the models that an optimizer trains."""
-        try:
+        with self._process.surviving("the model was not found"):
             for model in _models_of(optimizer):
                 if not self._is_seen(model):
                     self._watch(model)
                 for function in self.on_model:
                     function(model, optimizer)
-        except Exception:  # the script goes on whatever fails here; it is said
-            self._process.failed("the model was not found")
 
     def _is_seen(self, model: nn.Module) -> bool:
         return any(model is seen() for seen in self._seen)
 
     def _compiled(self, model: nn.Module) -> None:
         """torch.compile wrapped a model, or it was compiled in place; before its optimizer is made nothing is known."""
-        try:
+        with self._process.surviving("the compiled model is not watched"):
             inside = set(model.modules())
             seen = [found for found in (seen() for seen in self._seen) if found is not None]
             if any(found in inside for found in seen) or any(inside & set(found.modules()) for found in seen):
                 self._watch_graphs(model)
-        except Exception:  # the script goes on whatever fails here; it is said
-            self._process.failed("the compiled model is not watched")
 
     def _watch_graphs(self, model: nn.Module) -> None:
         if not self._is_seen(model):

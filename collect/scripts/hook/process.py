@@ -13,7 +13,8 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Callable, Dict, List
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List
 
 _LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher")
 _LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
@@ -68,6 +69,14 @@ class Process:
         """A line for whoever reads the run; each once."""
         if text not in self.record.setdefault("notes", []):
             self.record["notes"].append(text)
+
+    @contextmanager
+    def surviving(self, what: str) -> Iterator[None]:
+        """The script goes on whatever of ours fails inside; it is noted."""
+        try:
+            yield
+        except Exception:  # whatever it is
+            self.failed(what)
 
     def failed(self, what: str) -> None:
         """Note the exception that is being handled: it is the hook's, not the script's."""

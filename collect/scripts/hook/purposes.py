@@ -36,7 +36,7 @@ class Purposes:
         found, self._found = self._found, []
         if not found or not self._is_recording():
             return
-        try:
+        with self._process.surviving("what memory is for is guessed"):
             from ...instruments.ledger import Ledger
 
             for model, optimizer in [(model(), optimizer()) for model, optimizer in found]:
@@ -44,8 +44,6 @@ class Purposes:
                     ledger = Ledger([model], [optimizer], with_saved=False, with_inputs=False, is_begun=True)
                     self._ledgers.append(ledger.__enter__())
                     ledger.let_go()
-        except Exception:  # the script goes on whatever fails here; it is said
-            self._process.failed("what memory is for is guessed")
 
     def _stepped(self, _: int) -> None:
         """What comes behind the recording is in no trace."""

@@ -177,11 +177,9 @@ class Recorder:
         @functools.wraps(function)
         def begin(*arguments: Any, **named: Any) -> Any:
             if not self._is_calling and not self._is_theirs and self._process.is_own:
-                try:
+                with self._process.surviving("making way for the script's own profiler"):
                     self._clock.settle()
                     self._stop()
-                except Exception:  # the script goes on whatever fails here; it is said
-                    self._process.failed("making way for the script's own profiler")
                 self._is_theirs, self._first_step = True, self._clock.count
                 self._process.record["profiles_itself"] = True  # gathered.py tells what came of it
             return function(*arguments, **named)
@@ -231,14 +229,12 @@ class Recorder:
         without what was recorded before the training, where that is much.
         """
         early_since, self._early_since = self._early_since, None
-        try:
+        with self._process.surviving("recording again"):
             if early_since is not None and time.monotonic() - early_since > _EARLY_S:
                 self._restart()
             if self._resumes and not self._is_theirs:  # another of the script's may have begun at once
                 self._resumes = False
                 self._move(*self._wanted(self._clock.count))
-        except Exception:  # the script goes on whatever fails here; it is said
-            self._process.failed("recording again")
 
     def _restart(self) -> None:
         """Begin anew without what was recorded; of a training without it the memory would be unknown."""
@@ -271,10 +267,8 @@ class Recorder:
         self._state, self._is_theirs, self._resumes, self._profiler = OFF, False, False, None
         self._early_since = None
         self._theirs.clear()
-        try:
+        with self._process.surviving("recording a forked process"):
             self._move(*self._wanted(0))
-        except Exception:  # the script goes on whatever fails here; it is said
-            self._process.failed("recording a forked process")
 
 
 def _of_all_threads(options: Dict[str, Any]) -> Any:
