@@ -37,7 +37,10 @@ function sized(figure, cnt, yaxis) {
   const usual = Math.max(1, Math.min(figure.most ?? Infinity, figure.data[0].y.length)), least = Math.min(LEAST_BARS, usual);
   const height = figure.layout.height + BAR_HEIGHT * (Math.max(cnt, least) - usual);
   const range = cnt < least ? {autorange: false, range: [least - 0.5, -0.5]} : {};
-  if (!cnt) return {...figure.layout, height, annotations: [NOTHING], xaxis: {...figure.layout.xaxis, visible: false}, yaxis: {...yaxis, ...range, visible: false}};
+  if (!cnt) {
+    const hidden = {xaxis: {...figure.layout.xaxis, visible: false}, yaxis: {...yaxis, ...range, visible: false}};
+    return {...figure.layout, ...hidden, height, annotations: [NOTHING]};
+  }
   return {...figure.layout, height, yaxis: {...yaxis, ...range}};
 }
 
