@@ -22,22 +22,30 @@ coming_back as (
     group by source_id
     having sum(bytes) filter (copy_kind = 'HtoD') / sum(bytes) filter (copy_kind = 'DtoH') between 0.5 and 2
 ),
--- asynchronous, from pinned memory, and on several streams or one without kernels: what is advised else
+-- nearly all asynchronous, from pinned memory, and on several streams or one without kernels: what is advised else.
+-- A number that is read back (.item()) takes little, but keeps the CPU from copying ahead.
 ahead as (
-    select op.source_id
-    from memory_operation as moved
-    join gpu_op as op using (gpu_op_id)
-    join api_call as call using (api_call_id)
-    join name on name.name_id = call.name_id
-    left join (from _stream_work where kernel_ns is not null) as computing
-        on computing.source_id = op.source_id
-        and computing.device_id is not distinct from op.device_id
-        and computing.stream_id is not distinct from op.stream_id
-    where moved.copy_kind in ('HtoD', 'DtoH')
-    group by op.source_id
-    having bool_and('Pinned' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, '')))
-        and bool_and(contains(name.text, 'Async'))
-        and (count(distinct op.stream_id) > 1 or not bool_or(computing.source_id is not null))
+    select source_id
+    from (
+        select
+            op.source_id,
+            op.stream_id,
+            op.end_ns - op.start_ns as copied_ns,
+            'Pinned' in (coalesce(moved.src_kind, ''), coalesce(moved.dst_kind, '')) and contains(name.text, 'Async') as is_ahead,
+            computing.source_id is not null as is_among_kernels
+        from memory_operation as moved
+        join gpu_op as op using (gpu_op_id)
+        join api_call as call using (api_call_id)
+        join name on name.name_id = call.name_id
+        left join (from _stream_work where kernel_ns is not null) as computing
+            on computing.source_id = op.source_id
+            and computing.device_id is not distinct from op.device_id
+            and computing.stream_id is not distinct from op.stream_id
+        where moved.copy_kind in ('HtoD', 'DtoH')
+    )
+    group by source_id
+    having 10 * coalesce(sum(copied_ns) filter (is_ahead), 0) >= 9 * sum(copied_ns)
+        and (count(distinct stream_id) filter (is_ahead) > 1 or not bool_or(is_among_kernels and is_ahead))
 )
 select
     source_id,
@@ -62,7 +70,8 @@ select
                 || 'work (cudaMemcpyAsync).')
         when source_id in (from ahead) and regexp_matches(largest, 'HtoD|DtoH') then
             'These copies are asynchronous, from pinned memory and on separate streams already. What could run beside them '
-            || 'is launched too late, or waits for them: launch the work on one part before the next is copied, or copy less.'
+            || 'is launched too late, or waits for them: launch the work on one part and the copy of the next before the CPU '
+            || 'waits for the GPU (.item(), synchronize), or copy less.'
         when starts_with(largest, 'memset') then
             'Zero less memory: '
             || if(has_torch(source_id),

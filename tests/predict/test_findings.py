@@ -448,9 +448,9 @@ def test_what_was_compiled_before_is_no_compiling(inside: str, tmp_path: Path) -
         assert "is compiled there" not in database.rows("select advice from finding where saving_ns > 5e7")[0][0]
 
 
-@pytest.mark.parametrize("is_beside", [True, False])
-@pytest.mark.slow
-def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_beside", "reads"), [(True, True), (True, False), (False, False)])
+@pytest.mark.first(1)
+def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bool, reads: bool, tmp_path: Path) -> None:
     gpu = pinned()
     for step in range(6):
         with gpu.range(f"step {step}"):
@@ -458,6 +458,8 @@ def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bo
             gpu.stream_waits(COMPUTE, COPIES)
             for _ in range(20):
                 gpu.launch("matmul_gemm_kernel", 50_000)
+            if reads:
+                gpu.read_back()
             gpu.synchronise()
     with recorded(gpu.finished(), tmp_path) as database:
         advice = [row[0] for row in database.rows("select advice from finding where rule = 'exposed_copy'")]
