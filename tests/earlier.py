@@ -39,6 +39,7 @@ NEW_OF_COLLECTIVES = (
     "work_cnt",
 )
 BACKWARDS = {
+    17: ["drop table call_frame"],
     16: ["drop table kernel_counter"],
     15: ["drop table gpu_metric_sample"],
     14: ["drop table sampled_frame"],

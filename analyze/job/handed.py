@@ -17,7 +17,7 @@ from ..store.database import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 12  # of what is handed on, beside the statements of the views
+VERSION = 13  # of what is handed on, beside the statements of the views
 
 # Of rows about one input alone those of which a rank has many: they stay in its result, and are read for who asks.
 LARGE = (
@@ -27,11 +27,11 @@ LARGE = (
 TABLES = ("source", "source_fact", "device", "collective")
 # Of the others those of all inputs stand one after another in the database of the job.
 VIEWS = (
-    "adapter_summary", "api_summary", "exposed_communication", "gpu_timeline_summary", "idle_summary",
-    "kernel_metric_summary", "lora_summary", "memory_copy_summary", "memory_finding", "memory_fragmentation",
-    "memory_operation_summary", "memory_peak", "memory_phase", "metric_summary", "os_summary", "out_of_memory",
-    "phase_summary", "pipeline_bubble", "replay", "sample_summary", "steady_state", "step_statistics", "step_summary",
-    "sync_summary", "trace_info", "unattributed", "what_if",
+    "adapter_summary", "api_summary", "call_stack_summary", "exposed_communication", "gpu_timeline_summary",
+    "idle_summary", "kernel_metric_summary", "lora_summary", "memory_copy_summary", "memory_finding",
+    "memory_fragmentation", "memory_operation_summary", "memory_peak", "memory_phase", "metric_summary", "os_summary",
+    "out_of_memory", "phase_summary", "pipeline_bubble", "replay", "sample_summary", "steady_state", "step_statistics",
+    "step_summary", "sync_summary", "trace_info", "unattributed", "what_if",
     # what views that compare ranks read
     "_step", "_rank_part", "_rank_stretch", "_rank_wait", "_rank_device", "_extent", "_source_with_gpu", "_steady_time",
     "_work_process", "_cpu_timeline", "_run_launches", "_steady_class", "_steady_kernel", "_kernel_total",

@@ -5,8 +5,8 @@ from .inputs import Input, Kind
 # Raised when a reader reads anything differently, or what is computed of it changes: it is read again.
 READER_VERSIONS = {
     Kind.UNREADABLE: 0,
-    Kind.NSYS_SQLITE: 19,
-    Kind.NSYS_REPORT: 19,  # exported, and read as that
+    Kind.NSYS_SQLITE: 20,
+    Kind.NSYS_REPORT: 20,  # exported, and read as that
     Kind.KINETO: 19,
     Kind.SNAPSHOT: 4,
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...errors import CorruptInputError, UnknownFormatError
-from . import not_collected, nsys_metrics, nvtx_payloads
+from . import not_collected, nsys_metrics, nsys_stacks, nvtx_payloads
 from .nsys_devices import devices
 from .nsys_loading import Load, load_table
 from .nsys_processes import PROCESS_MASK, pid_of
@@ -79,11 +79,6 @@ LOADS = (
     Load(Table("OSRT_API", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "os_call"),
     Load(Table("PROFILER_OVERHEAD", ("start", "end", "nameId"), ("globalTid",)), "nsys_named_time", "overhead"),
 )  # fmt: skip
-_SAMPLES = Load(Table("COMPOSITE_EVENTS", ("id", "start", "globalTid")), "nsys_sample", "sample")
-_STACKS = Load(
-    Table("SAMPLING_CALLCHAINS", ("id", "symbol", "module", "stackDepth"), ("unresolved", "specialEntry")),
-    "nsys_sampled_frame", "sampled_frame", is_chosen=True,
-)  # fmt: skip
 _STRINGS = Load(Table("StringIds", ("id",), texts=("value",)), "nsys_string", "string", is_noted=False)
 _MARKERS = {"StringIds", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME"} | {load.table.name for load in LOADS}
 
@@ -100,7 +95,8 @@ def read(path: Path, staging: Staging, process: int | None = None) -> None:
     with staging.in_order():
         for load in LOADS:
             _read_table(export, load, staging)
-        _read_samples(export, staging)
+        nsys_stacks.read_samples(export, staging)
+        nsys_stacks.read_calls(export, staging)
         nsys_metrics.read(export, staging, devices(export))
     staging.columns("staged_range")
     _add_calls_of_syncs(staging)
@@ -232,24 +228,6 @@ def _read_table(export: Export, load: Load, staging: Staging) -> None:
     staging.load("nsys_nvtx", "staged_range")
     nvtx_payloads.read(export, staging)
     staging.drop("nvtx", "string")
-
-
-def _read_samples(export: Export, staging: Staging) -> None:
-    """What the CPU ran whenever nsys looked, which it does unless told otherwise."""
-    name = _SAMPLES.table.name
-    if not {column.lower() for column in _SAMPLES.table.needed} <= export.columns.get(name, {}).keys():
-        return
-    staging.create_table("sample", "sample_id bigint, thread_id bigint, start_ns bigint")
-    try:
-        load_table(export, _SAMPLES, staging)
-        if _STACKS.table.name in export.columns:
-            load_table(export, _STACKS, staging)
-    except CorruptInputError as error:  # nothing else hangs on them
-        staging.fact("lost", name, str(error))
-    staging.load("nsys_sample_alone", "sampled_frame")
-    if staging.scalar("select exists (from sample)"):
-        staging.fact("holds", "samples of the CPU", staging.scalar("select count(*) from sample"), "sample_summary")
-    staging.drop("sample")
 
 
 def _read_domains(export: Export, staging: Staging) -> None:

@@ -3,7 +3,7 @@
 Nothing is written: a step is a select in the place of a table. `{before}` is the table as it was, or what the step
 before made of it. A version from before the first step is refused.
 
-    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 15 ─► the tables that views expect (version 16)
+    their tables (version 6) ─► step 6 ─► step 7 ─► … ─► step 17 ─► the tables that views expect (version 18)
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...sql import TABLES, in_folder, literal, quoted
 from ...vocabulary import MEMORY_CATEGORIES, SOURCE_NSYS, SOURCE_SNAPSHOT
 
-SCHEMA_VERSION = 17
+SCHEMA_VERSION = 18
 DEFINED_SINCE = 10  # the first in which all is kept that definitions go by
 
 _CATEGORIES = ", ".join(f"({number}, {literal(name)})" for number, name in enumerate(MEMORY_CATEGORIES))
@@ -69,6 +69,7 @@ def _steps() -> dict[int, dict[str, str]]:
         15: _empty("gpu_metric_sample"),
         # clocks of CPU and GPU are a little apart
         16: {"waiting_call": "select * from defined_waiting_call", **_empty("kernel_counter")},
+        17: _empty("call_frame"),
     }
 
 
@@ -88,6 +89,10 @@ _UNREAD = {
     16: (
         "source_id in (select source_id from {theirs}.source_fact where item = 'events X cuda_profiler_range')",
         "hardware counters of kernels",
+    ),
+    17: (
+        "source_id in (select distinct source_id from {theirs}.api_call where is_duplicate)",
+        "stacks of CUDA calls",
     ),
 }
 _FORMER = "('kernel_wait_ns', 1000.0), ('memory_share_frac', 0.25)"  # defaults that were others: nobody set them

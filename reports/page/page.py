@@ -23,13 +23,13 @@ from .window import Window
 
 # The views that a page reads.
 _ASKED = (
-    "api_summary", "finding", "gpu_timeline_summary", "idle_summary", "kernel_class", "kernel_metric_summary",
-    "kernel_summary", "lora_summary", "memory_by_category", "memory_finding", "memory_fragmentation", "memory_peak",
-    "memory_phase", "memory_timeline", "operator_summary", "out_of_memory", "queue_length", "range_summary",
-    "rank_summary", "sample_summary", "steady_state", "step_statistics", "step_summary", "trace_info",
-    "_memory_phase_stretch", "_page_block", "_page_counter", "_page_critical", "_page_flame", "_page_idle",
-    "_page_kernel", "_page_longest", "_page_memory", "_page_name", "_page_op", "_page_queue", "_page_range",
-    "_page_step", "_predicted_finding", "_steady_class", "_steady_kernel", "_steady_time",
+    "api_summary", "call_stack_summary", "finding", "gpu_timeline_summary", "idle_summary", "kernel_class",
+    "kernel_metric_summary", "kernel_summary", "lora_summary", "memory_by_category", "memory_finding",
+    "memory_fragmentation", "memory_peak", "memory_phase", "memory_timeline", "operator_summary", "out_of_memory",
+    "queue_length", "range_summary", "rank_summary", "sample_summary", "steady_state", "step_statistics",
+    "step_summary", "trace_info", "_memory_phase_stretch", "_page_block", "_page_counter", "_page_critical",
+    "_page_flame", "_page_idle", "_page_kernel", "_page_longest", "_page_memory", "_page_name", "_page_op",
+    "_page_queue", "_page_range", "_page_step", "_predicted_finding", "_steady_class", "_steady_kernel", "_steady_time",
 )  # fmt: skip
 _MUCH_MORE = 1.25  # than the GPU window: what was recorded around it is worth a word
 

@@ -240,6 +240,19 @@ def _sample_bars(rows: Rows) -> Any:
     return figures.stacked_bars(named, "label", series, unit="samples", scale=1)
 
 
+def _caller_bars(rows: Rows) -> Any:
+    """Functions that call CUDA: the time that the CPU waits for a GPU in these calls, and the rest of it."""
+    named = [
+        {
+            "label": f"{row['api_name']}, {row['caller'] or '(no symbol)'}",
+            "wait": row["wait_ns"],
+            "else": row["call_ns"] - row["wait_ns"],
+        }
+        for row in rows[:_BAR_CNT]
+    ]
+    return figures.stacked_bars(named, "label", [("wait", "waits for the GPU"), ("else", "else")])
+
+
 def _bubble_bars(rows: Rows) -> Any:
     """Of each stage what it does in a step, the mean of them all."""
     stages: dict[str, Rows] = {}
@@ -336,6 +349,12 @@ _SECTIONS: tuple[_Asked | Callable[[Source], Iterable[Section | None]], ...] = (
         "sample_summary",
         "function, module, sample_cnt, sample_frac, stack_cnt, stack_frac, late_cnt, late_stack_cnt, late_stack_frac",
         _sample_bars, "order by sample_cnt desc, stack_cnt desc, function, module", is_of_all=True,
+    ),
+    _Asked(
+        "callers", "Callers of CUDA",
+        "What calls CUDA, of the calls whose stack was recorded: those that take long.",
+        "call_stack_summary", "api_name, caller, call_cnt, call_ns, wait_ns, mean_ns, max_ns, module, stack",
+        _caller_bars, "order by call_ns desc, api_name, caller, stack", is_of_all=True,
     ),
     _critical,
     _idle,

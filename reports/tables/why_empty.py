@@ -17,6 +17,7 @@ _NEEDS = {
     "api_call": "no CUDA calls were recorded",
     "sampled_frame": "the CPU was not sampled: `nsys profile --sample=process-tree` does that, where "
     "`nsys status --environment` says that it can",
+    "call_frame": "no stacks of CUDA calls were recorded: `nsys profile --cudabacktrace=all`",
     "gpu_metric_sample": "no counters of the GPU were sampled: `nsys profile --gpu-metrics-devices=all` does that "
     "(older: `--gpu-metrics-device=all`), as root or where the driver lets others",
     "kernel_counter": "no counters of kernels were recorded: torch.profiler has them with profiler_metrics of its "
@@ -40,12 +41,14 @@ _MADE_OF = {
     "range": ("range_summary", "range_instance", "operator_summary"),
     "api_call": ("api_summary", "sync_summary"),
     "sampled_frame": ("sample_summary",),
+    "call_frame": ("call_stack_summary",),
     "gpu_metric_sample": ("kernel_metric_summary", "metric_over_time", "metric_summary", "range_metric_summary"),
     "kernel_counter": ("kernel_counter_summary",),
     "os_call": ("os_summary",),
 }  # fmt: skip
 _UNREAD = {  # facts of upgrades
     "sampled_frame": "samples of the CPU",
+    "call_frame": "stacks of CUDA calls",
     "os_call": "calls of the operating system",
     "kernel_counter": "hardware counters of kernels",
 }

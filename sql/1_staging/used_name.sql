@@ -2,7 +2,7 @@
 --
 -- A dictionary of a file may hold the program's whole output.
 --
--- needs: api_call, gpu_metric_sample, gpu_op, kernel_counter, memory_event, name, os_call, out_of_memory_event, overhead, range, range_path, sampled_frame, staged_name
+-- needs: api_call, call_frame, gpu_metric_sample, gpu_op, kernel_counter, memory_event, name, os_call, out_of_memory_event, overhead, range, range_path, sampled_frame, staged_name
 
 select *
 from staged_name
@@ -24,6 +24,10 @@ semi join (
     select distinct name_id from sampled_frame
     union all
     select distinct module_id from sampled_frame
+    union all
+    select distinct name_id from call_frame
+    union all
+    select distinct module_id from call_frame
     union all
     select distinct name_id from gpu_metric_sample
     union all

@@ -450,7 +450,9 @@ def test_what_was_compiled_before_is_no_compiling(inside: str, tmp_path: Path) -
 
 @pytest.mark.parametrize(("is_beside", "reads"), [(True, True), (True, False), (False, False)])
 @pytest.mark.first(1)
-def test_copies_that_are_asynchronous_already_are_not_to_become_so(is_beside: bool, reads: bool, tmp_path: Path) -> None:
+def test_copies_that_are_asynchronous_already_are_not_to_become_so(
+    is_beside: bool, reads: bool, tmp_path: Path
+) -> None:
     gpu = pinned()
     for step in range(6):
         with gpu.range(f"step {step}"):

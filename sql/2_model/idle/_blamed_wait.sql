@@ -55,6 +55,7 @@ by_kind as (
         called.path_id,
         wait_kind_of(name.text) as kind,
         list(distinct name.text) as names,
+        arg_max(name.text, (called.saving_ns, name.text)) as main_call,
         sum(called.saving_ns) as saving_ns,
         sum(called.back_ns) as back_ns,
         sum(called.within_ns) as within_ns,
@@ -71,6 +72,7 @@ waited as (
         by_kind.rule,
         range_path.path as place,
         array_to_string(list_sort(flatten(list(by_kind.names))), ', ') as calls,
+        arg_max(by_kind.main_call, (by_kind.saving_ns, by_kind.main_call)) as main_call,
         coalesce(2 * sum(by_kind.back_ns) > sum(by_kind.saving_ns), false) as reads_back,
         coalesce(2 * sum(by_kind.within_ns) > sum(by_kind.saving_ns), false) as is_within,
         if(2 * sum(by_kind.few_ns) > sum(by_kind.saving_ns), sum(by_kind.few_bytes) / sum(by_kind.few_cnt), null) as few_bytes,
@@ -97,7 +99,8 @@ select
         '',
         if(blamed.occurrence_cnt = 1, '; the CPU is then in ', '; in the longest gap the CPU is in ')
         || if(cpu.is_partly, 'no range or CUDA call for most of it', cpu.cpu_in)
-    ) as evidence,
+    )
+    || coalesce(format('; called by {}', caller.stack), '') as evidence,
     case
         when waited.reads_back
             then 'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
@@ -143,3 +146,7 @@ left join _place_cpu as cpu
     on cpu.source_id = waited.source_id
     and cpu.rule = waited.rule
     and cpu.place is not distinct from waited.place
+left join _place_caller as caller
+    on caller.source_id = waited.source_id
+    and caller.place is not distinct from waited.place
+    and caller.api_name = waited.main_call

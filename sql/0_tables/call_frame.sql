@@ -1,0 +1,9 @@
+-- A row is a function on the stack of a CUDA call (nsys profile --cudabacktrace).
+--
+-- columns:
+--   source_id        integer   the input
+--   thread_id        bigint    the calling thread
+--   correlation_id   bigint    of the call, as in api_call
+--   depth            integer   0 for the innermost function, which is in nsys or CUDA, 1 for what called it, and so on
+--   name_id          bigint    the function, NULL where nsys found no symbol
+--   module_id        bigint    path of the library or program that it is in, NULL if not recorded
