@@ -227,30 +227,29 @@ def _roofline(source: Source) -> Iterable[Section | None]:
 
 def _sample_bars(rows: Rows) -> Any:
     """Functions of the CPU: samples in each while a GPU waited, and the others."""
-    named = [
-        {
-            "label": f"{row['function'] or '(no symbol)'}, {row['module'] or '?'}",
-            "late": row["late_cnt"],
-            "else": row["sample_cnt"] - row["late_cnt"],
-        }
-        for row in rows[:_BAR_CNT]
-    ]
-    late = [("late", "while a GPU waited for the thread")] if any(row["late"] for row in named) else []
+    named = _divided(rows, ("function", "module"), "late_cnt", "sample_cnt")
+    late = [("late_cnt", "while a GPU waited for the thread")] if any(row["late_cnt"] for row in named) else []
     series = [*late, ("else", "else" if late else "samples")]
     return figures.stacked_bars(named, "label", series, unit="samples", scale=1)
 
 
 def _caller_bars(rows: Rows) -> Any:
     """Functions that call CUDA: the time that the CPU waits for a GPU in these calls, and the rest of it."""
-    named = [
+    named = _divided(rows, ("caller", "api_name"), "wait_ns", "call_ns")
+    return figures.stacked_bars(named, "label", [("wait_ns", "waits for the GPU"), ("else", "else")])
+
+
+def _divided(rows: Rows, names: tuple[str, str], part: str, whole: str) -> Rows:
+    """Of each of the first functions a part and what else makes up the whole, labelled by two of its columns."""
+    function, other = names
+    return [
         {
-            "label": f"{row['api_name']}, {row['caller'] or '(no symbol)'}",
-            "wait": row["wait_ns"],
-            "else": row["call_ns"] - row["wait_ns"],
+            "label": f"{row[function] or '(no symbol)'}, {row[other] or '?'}",
+            part: row[part],
+            "else": row[whole] - row[part],
         }
         for row in rows[:_BAR_CNT]
     ]
-    return figures.stacked_bars(named, "label", [("wait", "waits for the GPU"), ("else", "else")])
 
 
 def _bubble_bars(rows: Rows) -> Any:
