@@ -7,7 +7,7 @@ READER_VERSIONS = {
     Kind.UNREADABLE: 0,
     Kind.NSYS_SQLITE: 20,
     Kind.NSYS_REPORT: 20,  # exported, and read as that
-    Kind.KINETO: 19,
+    Kind.KINETO: 20,
     Kind.SNAPSHOT: 4,
 }
 RANK_IN_NAME = r"(?i)rank[-_. ]?(\d{1,6})"  # for Python and for SQL

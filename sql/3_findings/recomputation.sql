@@ -8,13 +8,18 @@
 with
 again as (
     select
-        source_id,
-        coalesce(regexp_extract(range_path.path, '^(.*?(^|/)(recompute|recomputation))(/|$)', 1), range_path.path) as place,
+        kernel.source_id,
+        coalesce(
+            nullif(regexp_extract(range_path.path, '^(.*?(^|/)(recompute|recomputation))(/|$)', 1), ''), node.path, range_path.path
+        ) as place,
         count(*) as kernel_cnt,
-        sum(critical_ns) as critical_ns
-    from _blamed_kernel
-    join range_path using (source_id, path_id)
-    where rule = 'recomputation'
+        sum(kernel.critical_ns) as critical_ns
+    from _blamed_kernel as kernel
+    join gpu_op as op using (gpu_op_id)
+    join range_path on range_path.path_id = kernel.path_id
+    left join _recomputing_set as again on again.attribution_id = op.attribution_id
+    left join range_path as node on node.path_id = again.place_id
+    where kernel.rule = 'recomputation'
     group by all
 ),
 -- of a device that is known the peak, where it was recorded

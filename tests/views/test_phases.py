@@ -91,15 +91,18 @@ def test_phases_add_up_to_the_steps_and_to_all_work(name: str) -> None:
 
 def test_where_nobody_names_phases_backward_nodes_tell_them(events: list[Event], tmp_path: Path) -> None:
     """Forward: the operators that backward nodes point to. What has no gradient is in no phase then."""
-    unnamed = [
-        e for e in events if e.get("name") not in ("forward", "backward", "recompute", "step", "run", "h2d", "data")
-    ]
+    names = ("forward", "backward", "recompute", "step", "run", "h2d", "data")
+    unnamed = [e for e in events if e.get("name") not in names]
     with opened(CAPTURE) as database:
         named = shares(database, "gpu_op_frac")
     with opened(written(unnamed, tmp_path / "unnamed.json")) as database:
         found = shares(database, "gpu_op_frac")
-    assert found["backward"] == pytest.approx(named["backward"] + named["recompute"], abs=0.02)
+        counts = Counter(shares(database, "gpu_op_cnt"))
+    assert found["backward"] + found["recompute"] == pytest.approx(named["backward"] + named["recompute"], abs=0.02)
+    assert 0.7 * named["recompute"] < found["recompute"] < 1.1 * named["recompute"]
     assert 0.7 * named["forward"] < found["forward"] < 1.1 * named["forward"]
+    # those that add gradients up are nodes without a number
+    assert counts["backward"] + counts["recompute"] == brute_force(unnamed)["backward"]
 
 
 def test_an_input_without_phases_has_no_rows(events: list[Event], tmp_path: Path) -> None:

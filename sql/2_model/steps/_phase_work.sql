@@ -19,11 +19,18 @@ step as (
     join _steady_time as steady using (source_id)
     where step_summary.start_ns >= coalesce(steady.first_step_ns, step_summary.start_ns)
 ),
-aside as (
+named as (
     select range.source_id, said.phase, range.start_ns, range.end_ns
     from range
     join _phase_name as said on said.name_id = range.text_id
     where range.kind = 'annotation' and said.phase in ('recompute', 'no_grad')
+),
+aside as (
+    from named
+    union all
+    select source_id, 'recompute', start_ns, end_ns
+    from _recomputing_stretch
+    where source_id not in (select source_id from named where phase = 'recompute')
 ),
 within as (
     select

@@ -3,9 +3,10 @@
 -- By the names of the annotations in it on its thread, see phase_of: the outermost of a phase count. A forward within the
 -- backward is recomputation and counts as backward; what is within the optimizer's range (its closure) counts as what it is.
 -- Where no name says forward or backward, operators do: those that backward nodes point to by sequence number, on the
--- step's thread, and the nodes on any thread of its process. Then it is the time that these cover. Operators without a node
--- (a copy to the device) have the number of the next one that has: of those with one number the last counts, and what is
--- around it.
+-- step's thread, and the nodes on any thread of its process. Then it is the time from the first to the last of them, up to one
+-- of the other kind or a named phase, with Python between them, and for the forward an annotation around it that holds nothing else
+-- (the model's own: layers that are frozen have no nodes). Operators without a node (a copy to the device) have the number of
+-- the next one that has: of those with one number the last counts, and what is around it.
 --
 -- columns:
 --   source_id      integer   the input
@@ -16,7 +17,7 @@
 --   backward_ns    bigint    in the backward, NULL likewise
 --   optimizer_ns   bigint    in the optimizer, NULL where no name says
 
-with
+with recursive
 step as materialized (select * from _step),
 annotated as (
     select range.source_id, range.range_id, range.thread_id, range.start_ns, range.end_ns, said.phase
@@ -79,16 +80,16 @@ unnamed as (
     where by_name.forward_ns is null or by_name.backward_ns is null
 ),
 node as (
-    select range.source_id, thread.process_id, range.thread_id, range.sequence_number, range.start_ns, range.end_ns
+    select range.source_id, thread.process_id, range.thread_id, range.range_id, range.sequence_number, range.start_ns, range.end_ns
     from range
     join thread using (source_id, thread_id)
     where range.is_backward and range.source_id in (from unnamed)
 ),
 operator as (
-    select source_id, process_id, thread_id, 'backward' as phase, start_ns, end_ns
+    select source_id, process_id, thread_id, range_id, 'backward' as phase, start_ns, end_ns
     from node
     union all
-    select range.source_id, thread.process_id, range.thread_id, 'forward', range.start_ns, range.end_ns
+    select range.source_id, thread.process_id, range.thread_id, range.range_id, 'forward', range.start_ns, range.end_ns
     from range
     join thread using (source_id, thread_id)
     semi join node
@@ -101,42 +102,98 @@ operator as (
     )
 ),
 of_step as (
-    select step.source_id, step.step_id, operator.phase, operator.start_ns, least(operator.end_ns, step.end_ns) as end_ns
+    select
+        step.source_id,
+        step.step_id,
+        step.range_id as step_range_id,
+        operator.phase,
+        operator.range_id,
+        operator.start_ns,
+        least(operator.end_ns, step.end_ns) as end_ns,
+        step.end_ns as step_end_ns
     from operator
     asof join step
         on step.source_id = operator.source_id
         and step.process_id = operator.process_id
         and step.start_ns <= operator.start_ns
     where operator.start_ns < step.end_ns and (operator.phase = 'backward' or operator.thread_id = step.thread_id)
+    -- what has a name is neither
+    union all
+    select named.source_id, named.step_id, null, named.phase, named.range_id, named.start_ns, named.end_ns, null
+    from nested as named
+    semi join unnamed using (source_id)
+    where not named.is_inner and named.phase not in ('forward', 'backward')
 ),
-covered as (
+-- what is computed again within the backward is the backward's
+outside as (
+    from of_step
+    qualify phase <> 'forward' or start_ns >= coalesce(
+        max(if(phase = 'backward', end_ns, null)) over (
+            partition by source_id, step_id order by start_ns, end_ns desc, phase rows between unbounded preceding and 1 preceding
+        ), start_ns)
+),
+turned as (
+    select *, phase is distinct from lag(phase) over (partition by source_id, step_id order by start_ns, end_ns desc, phase) as is_turn
+    from outside
+),
+numbered as (
+    select
+        *,
+        count(*) filter (is_turn) over (
+            partition by source_id, step_id order by start_ns, end_ns desc, phase rows unbounded preceding
+        ) as turn
+    from turned
+),
+stretch as (
     select
         source_id,
         step_id,
-        phase,
-        end_ns - greatest(
-            start_ns,
-            coalesce(max(end_ns) over same_before, start_ns),
-            if(phase = 'forward', coalesce(max(if(phase = 'backward', end_ns, null)) over before, start_ns), start_ns)
-        ) as wall_ns
-    from of_step
-    window
-        same_before as (
-            partition by source_id, step_id, phase order by start_ns, end_ns desc rows between unbounded preceding and 1 preceding
+        turn,
+        any_value(phase) as phase,
+        arg_min(range_id, start_ns) as first_id,
+        any_value(step_range_id) as step_range_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        coalesce(lag(max(end_ns)) over by_turn, 0) as after_ns,
+        coalesce(lead(min(start_ns)) over by_turn, any_value(step_end_ns)) as before_ns
+    from numbered
+    group by source_id, step_id, turn
+    window by_turn as (partition by source_id, step_id order by turn)
+),
+-- the model's own range, with all that it holds of the forward: what is frozen has no nodes
+climb as (
+    select stretch.* exclude (phase, first_id), range.parent_id
+    from stretch
+    join range on range.range_id = stretch.first_id
+    where stretch.phase = 'forward'
+    union all
+    select
+        climb.* exclude parent_id replace (
+            if(range.kind = 'annotation', range.start_ns, climb.start_ns) as start_ns,
+            if(range.kind = 'annotation', greatest(range.end_ns, climb.end_ns), climb.end_ns) as end_ns
         ),
-        before as (
-            partition by source_id, step_id order by start_ns, end_ns desc, phase rows between unbounded preceding and 1 preceding
-        )
+        range.parent_id
+    from climb
+    join range on range.range_id = climb.parent_id
+    where range.start_ns >= climb.after_ns
+        and range.end_ns <= climb.before_ns
+        and range.range_id is distinct from climb.step_range_id
+),
+widened as (
+    select source_id, step_id, turn, min(start_ns) as start_ns, max(end_ns) as end_ns
+    from climb
+    group by source_id, step_id, turn
 ),
 by_operator as (
     select
-        source_id,
-        step_id,
-        sum(wall_ns) filter (phase = 'forward')::bigint as forward_ns,
-        sum(wall_ns) filter (phase = 'backward')::bigint as backward_ns
-    from covered
-    where wall_ns > 0
-    group by source_id, step_id
+        stretch.source_id,
+        stretch.step_id,
+        sum(widened.end_ns - widened.start_ns)::bigint as forward_ns,
+        sum(stretch.end_ns - stretch.start_ns) filter (stretch.phase = 'backward')::bigint as backward_ns
+    from stretch
+    left join widened using (source_id, step_id, turn)
+    where stretch.phase in ('forward', 'backward')
+    group by stretch.source_id, stretch.step_id
 )
 select
     step.source_id,

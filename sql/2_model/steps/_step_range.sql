@@ -6,7 +6,8 @@
 -- launched GPU work (in which it has ranges, where it has no GPU work), also without the longest of them, which may have
 -- loaded or compiled, and launches half of that work; or launches nearly all of it, in which the GPU is busy for half of that
 -- time, as where the CPU runs ahead and waits between the steps (in a range that saves, or holds it back). It comes three times or more on one thread, and is none
--- of a phase nor a part of one, as a module in a backward: only in an input without a backward is the forward the step.
+-- of a phase nor a part of one, as a module in a backward: only in an input without a backward is the forward the step, whatever
+-- its range is called.
 -- What torch's profiler opens when the last step is over, and closes at once as it ends, is none, nor one that the
 -- recording ended in where two others are whole.
 --
@@ -142,6 +143,35 @@ repeating as (
             )
         )
 ),
+-- of a training the backward is a part of the step: what runs beside none of its nodes is a model's forward, or a piece of it
+node as (
+    select
+        range.source_id,
+        thread.process_id,
+        range.start_ns,
+        max(range.end_ns) over (partition by range.source_id, thread.process_id order by range.start_ns) as end_ns
+    from range
+    join thread using (source_id, thread_id)
+    where range.is_backward and range.source_id in (select source_id from repeating)
+),
+beside as (
+    select ranged.source_id, ranged.thread_id, ranged.path_id, bool_or(node.end_ns > ranged.start_ns) as has_node
+    from (
+        select range.source_id, thread.process_id, range.thread_id, range.path_id, range.start_ns, range.end_ns
+        from range
+        join thread using (source_id, thread_id)
+        semi join repeating
+            on repeating.source_id = range.source_id
+            and repeating.thread_id = range.thread_id
+            and repeating.path_id = range.path_id
+        where range.source_id in (select source_id from node)
+    ) as ranged
+    asof join node
+        on node.source_id = ranged.source_id
+        and node.process_id is not distinct from ranged.process_id
+        and node.start_ns < ranged.end_ns
+    group by ranged.source_id, ranged.thread_id, ranged.path_id
+),
 phase_path as (
     select phased.source_id, phased.path
     from range_path as phased
@@ -152,7 +182,15 @@ repeated as (
     select repeating.source_id, repeating.thread_id, repeating.path_id
     from repeating
     join range_path using (source_id, path_id)
-    where repeating.source_id not in (select source_id from _sibling_step) and not exists (
+    where repeating.source_id not in (select source_id from _sibling_step)
+    and not exists (
+        from beside
+        where beside.source_id = repeating.source_id
+            and beside.thread_id = repeating.thread_id
+            and beside.path_id = repeating.path_id
+            and not beside.has_node
+    )
+    and not exists (
         from phase_path
         where phase_path.source_id = repeating.source_id and starts_with(range_path.path, phase_path.path || '/')
     )

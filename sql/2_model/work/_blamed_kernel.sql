@@ -3,8 +3,8 @@
 -- The first of these that fits: it is a part of attention by PyTorch's math implementation that is no product of matrices
 -- (math_attention); a product of matrices in 32 bits on a device that is faster in 16 (float32_matmul); a conversion
 -- between layouts (layout_conversion); one of three or more kernels in a row on its stream that one could be, but for the
--- one that takes longest, which stands for the pass over memory that a fused kernel makes (unfused_elementwise); below a
--- range named recompute (recomputation); or else none, which dominant_kernel looks at. So each nanosecond is blamed once,
+-- one that takes longest, which stands for the pass over memory that a fused kernel makes (unfused_elementwise); what
+-- the backward computes again (recomputation); or else none, which dominant_kernel looks at. So each nanosecond is blamed once,
 -- and all that rules blame together is no more than the kernels' time on the critical path.
 --
 -- columns:
@@ -78,7 +78,7 @@ select
         when full_precision.fewer * peak.slower_frac < 1 then 'float32_matmul'
         when op_class.class = 'layout' then 'layout_conversion'
         when run.gpu_op_id is not null then 'unfused_elementwise'
-        when again.path_id is not null then 'recomputation'
+        when again.path_id is not null or by_operator.attribution_id is not null then 'recomputation'
     end as rule
 from critical
 join gpu_op as op using (gpu_op_id)
@@ -89,6 +89,7 @@ join _op_class as op_class
     and op_class.kind = 'kernel'
 left join _fusible_run as run on run.gpu_op_id = critical.gpu_op_id
 left join again on again.path_id = owner.path_id
+left join _recomputing_set as by_operator on by_operator.attribution_id = op.attribution_id
 left join peak on peak.source_id = critical.source_id
 left join _full_precision_name as full_precision on full_precision.name_id = op.name_id
 where op.kind = 'kernel' and op_class.class <> 'communication'

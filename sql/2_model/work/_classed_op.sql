@@ -11,6 +11,7 @@
 --   end_ns            bigint    end
 --   process_id        bigint    its process, NULL if not recorded
 --   launch_start_ns   bigint    begin of the launching call, NULL if not recorded
+--   attribution_id    bigint    its set of name paths, NULL without
 --   class             varchar   its class, as _op_class has it
 
 select
@@ -24,6 +25,7 @@ select
     gpu_op.end_ns,
     gpu_op.process_id,
     gpu_op.launch_start_ns,
+    gpu_op.attribution_id,
     op_class.class
 from gpu_op
 left join _owner as own using (attribution_id)
