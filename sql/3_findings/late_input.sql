@@ -18,21 +18,33 @@ with late as (
     select source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns, 'the loop waits ' || lengths as evidence
     from _cpu_gap_place
     where rule = 'late_input'
+),
+usual as (
+    select source_id, median(coalesce(data_ns, 0)) as data_ns
+    from step_summary
+    group by source_id
+),
+-- more workers take longer to start; where other steps read as long, the GPU waits for more than that in them
+few as (
+    select source_id, place, coalesce(2 * long_cnt * usual.data_ns > long_ns, false) as are_alike
+    from late
+    left join usual using (source_id)
+    left join _steady_time as steady using (source_id)
+    where 3 * long_cnt <= greatest(occurrence_cnt, steady.step_cnt) and 2 * long_ns >= saving_ns
 )
 select
     source_id,
-    place,
+    late.place,
     saving_ns,
     occurrence_cnt,
-    evidence,
+    late.evidence || if(few.are_alike, '; in other steps that is a part of longer gaps', '') as evidence,
     case
         when contains(place, 'DALI') then
             'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
             || '(device="mixed"), input on a local disk.'
-        -- more workers take longer to start
-        when has_torch(source_id) and 3 * long_cnt <= greatest(occurrence_cnt, steady.step_cnt) and 2 * long_ns >= saving_ns then
+        when has_torch(source_id) and not few.are_alike then
             'A few batches make most of it. Where they are the first of a pass over the data, workers start: keep them '
             || '(persistent_workers=True), and no more than are needed. Where any may be, prepare the costly ones before training.'
     end as advice
 from late
-left join _steady_time as steady using (source_id)
+left join few using (source_id, place)

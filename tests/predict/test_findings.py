@@ -990,3 +990,26 @@ def lost_lead(run: Gpu, folder: Path) -> int:
     with recorded(run, folder) as database:
         ((ns,),) = database.rows("select coalesce(sum(saving_ns), 0)::bigint from _lost_lead")
         return int(ns)
+
+
+@pytest.mark.parametrize("is_in_all", [True, False])
+def test_a_batch_that_is_late_by_itself_once_is_not_rare_where_all_are(is_in_all: bool, tmp_path: Path) -> None:
+    """In the other steps reading is less than half of a gap, which is blamed on what else the CPU does."""
+    gpu = pinned()
+    for step in range(10):
+        with gpu.range(f"step {step}"):
+            if step:
+                with gpu.range("metrics"):
+                    gpu.work(30_000_000)
+            if is_in_all or not step:
+                with gpu.range("data"):
+                    gpu.work(5_000_000)
+            for _ in range(10):
+                gpu.launch("matmul_gemm_kernel", 100_000)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        found = database.rows("select evidence, advice from finding where rule = 'late_input'")
+    for evidence, advice in found:
+        assert evidence.endswith("; in other steps that is a part of longer gaps") is is_in_all
+        assert advice.startswith("Load ahead") is is_in_all
+    assert found
