@@ -1008,8 +1008,5 @@ def test_a_batch_that_is_late_by_itself_once_is_not_rare_where_all_are(is_in_all
                 gpu.launch("matmul_gemm_kernel", 100_000)
             gpu.synchronise()
     with recorded(gpu.finished(), tmp_path) as database:
-        found = database.rows("select evidence, advice from finding where rule = 'late_input'")
-    for evidence, advice in found:
-        assert evidence.endswith("; in other steps that is a part of longer gaps") is is_in_all
-        assert advice.startswith("Load ahead") is is_in_all
-    assert found
+        found = database.rows("select evidence from finding where rule = 'late_input'")
+    assert [evidence.endswith("; in other steps that is a part of longer gaps") for (evidence,) in found] == [is_in_all]
