@@ -298,6 +298,7 @@ def test_without_a_gpu_what_no_operator_fills_is_found_and_named(load: float, id
 
 
 @pytest.mark.parametrize(("category", "is_unread"), [("mtia_ccp_events", True), ("cpu_op", False)])
+@pytest.mark.slow
 def test_of_a_cpu_that_may_wait_for_an_accelerator_nothing_is_advised(
     category: str, is_unread: bool, tmp_path: Path
 ) -> None:
@@ -371,6 +372,7 @@ def test_what_follows_the_last_operator_of_a_range_is_named_by_it(is_inside: boo
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.slow
 def test_what_a_lost_end_of_a_file_may_have_held_is_not_blamed_on_python(is_cut: bool, tmp_path: Path) -> None:
     path = on_cpu(0, 30_000).write(tmp_path / "loop.json")
     if is_cut:
@@ -389,6 +391,7 @@ NODE = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
     ("names", "around", "is_python"),
     [((NODE, NODE), "backward", False), ((NODE, NODE), "layer", True), (("aten::mm", NODE), "backward", True)],
 )
+@pytest.mark.slow
 def test_a_pause_between_two_nodes_of_a_backward_is_no_python(
     names: tuple[str, str], around: str, is_python: bool, tmp_path: Path
 ) -> None:
@@ -412,6 +415,7 @@ def test_a_pause_between_two_nodes_of_a_backward_is_no_python(
 
 
 @pytest.mark.parametrize(("usual_us", "is_few"), [(300.0, True), (20_000.0, False)])
+@pytest.mark.slow
 def test_of_a_few_late_batches_it_is_said_that_workers_start(usual_us: float, is_few: bool, tmp_path: Path) -> None:
     """More workers, which is what all late batches call for, take longer to start."""
     events: list[dict[str, Any]] = []

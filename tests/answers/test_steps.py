@@ -263,6 +263,7 @@ def test_without_any_range_the_period_of_the_kernels_is_the_step(trace: Callable
     ids=["covers little", "a numbered list", "a collective", "a phase", "a module in a phase", "the first one loads"],
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_what_is_no_step_is_not_taken_for_one(
     named: Callable[[int], Any], kernels: list[str], trace: Callable[..., Database]
 ) -> None:
@@ -320,6 +321,7 @@ def test_layers_behind_a_long_start_are_no_steps(wait_us: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("is_one_call", [True, False])
+@pytest.mark.slow
 def test_what_repeats_in_one_call_of_a_module_are_its_layers(is_one_call: bool, tmp_path: Path) -> None:
     """With stacks a trace says which module's forward the kernels are of."""
     block = ["norm", "gemm", "softmax", "gemm2", "add", "norm", "gelu", "gemm3", "add2"]
@@ -354,6 +356,7 @@ def test_processes_of_one_file_are_not_added_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "count"), [("ProfilerStep#{}", 3), ("step {}", 4)])
+@pytest.mark.slow
 def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tmp_path: Path) -> None:
     events = [annotation(name.format(number), number * 1000, 990) for number in range(3)]
     events += [annotation(name.format(3), 3000, 20), *launches(2100, KERNELS, 1)]
@@ -364,6 +367,7 @@ def test_what_the_profiler_opens_at_its_end_is_no_step(name: str, count: int, tm
 
 @pytest.mark.parametrize(("phase", "said"), [("backward", "backward"), ("data", "input"), (None, None)])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_is_longer_in_a_slow_step_is_the_phase_that_most_of_it_lies_in(
     phase: str | None, said: str | None, tmp_path: Path
 ) -> None:
@@ -418,6 +422,7 @@ def test_a_range_that_only_waits_is_no_step_where_another_launches(copied_us: in
 
 
 @pytest.mark.parametrize("is_last_slow", [True, False])
+@pytest.mark.slow
 def test_a_slowest_step_that_does_not_count_is_said_not_to(is_last_slow: bool, tmp_path: Path) -> None:
     """The headline has the last step's length, too: without a word the two contradict each other."""
     events, now = [], 0.0
@@ -443,6 +448,7 @@ def test_a_slowest_step_that_does_not_count_is_said_not_to(is_last_slow: bool, t
     ],
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_steps_that_the_profiler_alone_makes_uneven_are_not_said_to_be(
     slow: int, summary: dict[str, int] | None, is_said: bool, tmp_path: Path
 ) -> None:
@@ -596,6 +602,7 @@ def with_graphs(path: Path, lengths: list[int], beside: int) -> Path:
     ],
 )
 @pytest.mark.first(3)
+@pytest.mark.slow
 def test_a_loop_over_one_graph_is_its_steps(lengths: list[int], count: int, beside: int, tmp_path: Path) -> None:
     """It is too short for a period of names; graphs that are short, or unlike one another, are parts of something."""
     with analyze([with_graphs(tmp_path / "run.sqlite", lengths, beside)], tmp_path / "run.duckdb") as database:
@@ -635,6 +642,7 @@ def test_ranges_side_by_side_that_come_in_turn_are_a_step_together(
     assert found == [("repetition", number, length) for number, length in enumerate(lengths, 1)]
 
 
+@pytest.mark.slow
 def test_a_step_of_ranges_side_by_side_says_which_of_them_was_slow(tmp_path: Path) -> None:
     events, at = [], 10_000.0
     for turn in range(12):
@@ -648,6 +656,7 @@ def test_a_step_of_ranges_side_by_side_says_which_of_them_was_slow(tmp_path: Pat
 
 
 @pytest.mark.parametrize("names", [["reader", "step 3"], ["reader", "Optimizer.step#SGD.step"], ["reader"]])
+@pytest.mark.slow
 def test_ranges_side_by_side_are_no_step_beside_what_is_one(names: list[str], tmp_path: Path) -> None:
     events = [
         annotation(name, 1000.0 * turn + 400 * place, 390) for turn in range(6) for place, name in enumerate(names)
@@ -658,6 +667,7 @@ def test_ranges_side_by_side_are_no_step_beside_what_is_one(names: list[str], tm
 
 
 @pytest.mark.parametrize("kernel_us", [100, 300])
+@pytest.mark.slow
 def test_a_step_that_begins_behind_work_of_before_the_recording_is_no_longer_than_others(
     kernel_us: int, tmp_path: Path
 ) -> None:
@@ -682,6 +692,7 @@ def test_a_step_that_begins_behind_work_of_before_the_recording_is_no_longer_tha
 
 
 @pytest.mark.parametrize(("queued", "step_ms"), [(149.0, 156), (0.5, 156.5)])
+@pytest.mark.slow
 def test_what_a_step_waits_for_that_was_not_recorded_is_no_part_of_it(
     queued: float, step_ms: float, tmp_path: Path
 ) -> None:
@@ -744,6 +755,7 @@ PASS, BACK = ["embedding", *LAYER * 4, "head", "loss"], [f"{NODE}Loss", *BACKWAR
     ],
     ids=["training", "of one layer", "one step", "layers", "one pass and its backward", "inference"],
 )
+@pytest.mark.slow
 def test_steps_of_a_cpu_alone_repeat_with_their_backward(names: list[str], cnt: int, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(
         json.dumps({"traceEvents": operators([f"aten::{n}" if ":" not in n else n for n in names])})

@@ -106,6 +106,7 @@ def test_lanes_nest_and_a_second_one_is_taken_for_what_does_not_alone(slices: li
             assert any(crosses(rows[at], rows[n]) for n in range(at) if chosen[n] == lower)
 
 
+@pytest.mark.slow
 def test_ranks_stand_beside_each_other_on_one_clock(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     simulate(Job(ranks=2, ranks_per_host=1, steps=3, offsets=(0, 25_000_000))).write(tmp_path / "ranks")
     said = run_command("report", tmp_path / "ranks", "--perfetto", tmp_path / "x.json").out
@@ -120,6 +121,7 @@ def test_ranks_stand_beside_each_other_on_one_clock(tmp_path: Path, run_command:
     assert len(ends) == 6 and max(later - end for end, later in zip(ends[::2], ends[1::2], strict=True)) < 1_000_000
 
 
+@pytest.mark.slow
 def test_names_stay_names(
     tmp_path: Path, run_command: Callable[..., Any], synthetic_trace: Callable[..., Path]
 ) -> None:

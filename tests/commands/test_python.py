@@ -74,6 +74,7 @@ def test_errors_speak_of_what_was_called(shared: Any) -> None:
         opened.summary()
 
 
+@pytest.mark.slow
 def test_what_was_closed_says_so(profile: Any, tmp_path: Path) -> None:
     profile.close()
     assert repr(profile) == "<closed: lora-run.sqlite>"
@@ -141,6 +142,7 @@ def test_of_several_inputs_it_says_what_to_call(tmp_path: Path) -> None:
         assert 'what each is: .view("trace_info")' in repr(opened) and "--report" not in repr(opened)
 
 
+@pytest.mark.slow
 def test_what_was_lost_is_said_in_a_shell_and_on_the_page(tmp_path: Path) -> None:
     """On the command line stderr says it."""
     notes = tmp_path / "notes.txt"
@@ -177,6 +179,7 @@ def test_a_rank_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         opened.summary()
 
 
+@pytest.mark.slow
 def test_a_cell_is_profiled(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the magic records with torch.profiler")
     try:

@@ -124,6 +124,7 @@ def test_wide_characters_and_markup_keep_their_places(
 @pytest.mark.parametrize("width", quick(1, [80, 60, 132]))
 @pytest.mark.parametrize("view", ["range_summary", "finding", "launch_trace", "trace_info", "kernel_summary"])
 @pytest.mark.first(3)
+@pytest.mark.slow
 def test_no_line_is_longer_than_the_terminal(trace: Path, view: str, width: int) -> None:
     lines = on_terminal(width, "analyze", trace, "--report", view)
     assert len(lines) > 1 and max(map(table.cell_len, lines)) <= width
@@ -174,6 +175,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ),
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_of_ranks_a_narrow_terminal_has_what_answers(view: str, answers: str, job: Path) -> None:
     header = on_terminal(80, "query", job, view)[0].split()
     assert set(answers.split()) <= set(header) and header[0] in ("rank", "operation", "short_name")
@@ -208,6 +210,7 @@ def test_a_report_shows_the_columns_that_answer(trace: Path) -> None:
 
 @pytest.mark.parametrize("path", quick(2, corpus_params("nsys/*.sqlite")[:5]))
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_real_profiles_fit_a_terminal(path: Path, run_command: Callable[..., Any]) -> None:
     for words in (("validate", path), ("query", path, "from range_summary"), ("query", path, "from finding")):
         assert max(map(table.cell_len, run_command(*words).out.splitlines()), default=0) <= 120

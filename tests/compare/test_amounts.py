@@ -60,6 +60,7 @@ def test_of_more_layers_it_is_said_that_they_compute_more_and_no_more(
     assert "for as much work" not in said
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_terminal_says_of_who_is_faster(
     tmp_path: Path, run_command: Callable[..., object]
 ) -> None:

@@ -78,6 +78,7 @@ def test_names_stay_within_the_folder(run: Callable[..., Any], tmp_path: Path, n
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_baseline_that_is_not_there_is_said(run: Callable[..., Any], tmp_path: Path) -> None:
     one = trace(tmp_path / "a.json", 1, gemm=100)
     assert "no such baseline: main; saved: none; keep one with" in run("compare", "@main", one, code=2).err
@@ -88,6 +89,7 @@ def test_a_baseline_that_is_not_there_is_said(run: Callable[..., Any], tmp_path:
     run("compare", file, one)  # a path is no name
 
 
+@pytest.mark.slow
 def test_a_baseline_is_called_with_or_without_its_mark(run: Callable[..., Any], tmp_path: Path) -> None:
     one = run_directory(tmp_path / "one", [9_000_000, 10_000_000, 11_000_000], 70_000_000)
     trace(one / "trace.json", 1, gemm=100)

@@ -136,6 +136,7 @@ def test_three_inputs_are_each_held_against_the_first(run: Callable[..., Any], t
         ],
     ),
 )
+@pytest.mark.slow
 def test_the_gate_looks_at_the_first_row(run: Callable[..., Any], two: list[Path], words: list[str], code: int) -> None:
     said = run(*two, *words, code=code)
     assert ("is allowed" in said.err or "has nothing" in said.err) == bool(code)
@@ -159,6 +160,7 @@ def exchanging(path: Path, product: int, waits: Sequence[int]) -> Path:
 @pytest.mark.parametrize("by", ["class", "kernel"])
 @pytest.mark.parametrize(("after", "grown"), quick(2, [(1300, True), (1300, False), (1010, True)]))
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_grew_by_more_than_its_noise_counts_beside_what_is_noise(
     by: str, after: int, grown: bool, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ def test_of_a_run_directory_one_recording_counts(run: Callable[..., Any], tmp_pa
     assert found["gemm"]["a"] == "100000.0"
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_first(run: Callable[..., Any], tmp_path: Path) -> None:
     slow = trace(tmp_path / "slow.json", [900, 1000, 1000, 1100], gemm=100)
     fast = trace(tmp_path / "fast.json", [490, 500, 500, 510], gemm=100)
@@ -475,6 +478,7 @@ def with_evaluation(path: Path, is_eval: list[bool], gemm: int, backward: int) -
     return path
 
 
+@pytest.mark.slow
 def test_what_other_shares_of_evaluation_change_is_no_difference(run: Callable[..., Any], tmp_path: Path) -> None:
     none = with_evaluation(tmp_path / "none.json", [False] * 10, 2_000, 3_000)
     some = with_evaluation(tmp_path / "some.json", [step % 5 == 4 for step in range(10)], 2_000, 3_000)
@@ -616,6 +620,7 @@ def test_runs_of_other_numbers_of_tokens_are_judged_by_tokens(run: Callable[...,
     run(one, same, "--fail-above", "5%", code=8)
 
 
+@pytest.mark.slow
 def test_a_table_can_go_to_a_file(run: Callable[..., Any], two: list[Path], tmp_path: Path) -> None:
     run(*two, "-o", tmp_path / "x.csv")
     run(*two, "-o", tmp_path / "x.json")
@@ -917,6 +922,7 @@ QWEN = "qwen-stacks-memory"
     ],
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_of_two_programs_it_is_asked_whether_they_are_one(
     one: str, two: str, is_asked: bool, run_command: Callable[..., Any]
 ) -> None:
@@ -1027,6 +1033,7 @@ def test_graphs_that_are_recorded_whole_are_said_to_be(
     assert "B runs 4 CUDA graphs of " in run(two[0], graph, "--by", "kernel").out
 
 
+@pytest.mark.slow
 def test_of_ranges_side_by_side_the_one_that_changed_most_says_where(run: Callable[..., Any], tmp_path: Path) -> None:
     """Whether it has others inside or not: only what is around all of a step does not."""
     for name, longer in (("a", 0), ("b", 400)):

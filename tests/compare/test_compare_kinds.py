@@ -189,12 +189,14 @@ def test_only_ranges_that_match_add_up_once(run: Callable[..., Any], tmp_path: P
     assert (rows[0]["path"], float(rows[0]["a.json"]), float(rows[0]["b.json"])) == ("(total)", 80_000, 100_000)
 
 
+@pytest.mark.slow
 def test_work_that_was_not_recorded_is_not_nothing(run: Callable[..., Any], tmp_path: Path) -> None:
     one = of_ranges(tmp_path / "one.json", LAYERS)
     said = run(one, of_ranges(tmp_path / "two.json", LAYERS, has_gpu=False), "--fail-above", "5%").out
     assert "CPU time (wall_ns of range_summary)" in said and "No GPU work of B is recorded" in said
 
 
+@pytest.mark.slow
 def test_cold_steps_that_cannot_be_left_out_fail_no_gate(run: Callable[..., Any], tmp_path: Path) -> None:
     one, cold = (of_ranges(tmp_path / f"{n}.json", LAYERS, cold=times) for n, times in (("one", 1), ("cold", 40)))
     ended = run(one, cold, "--by", "operator", "--measure", "self_cpu_ns", "--fail-above", "5%")

@@ -43,6 +43,7 @@ def test_rows_are_sorted_below_the_total(sort: str, order: list[str], two: list[
     assert [row["kernel_name"] for row in found] == ["(total)", *order]
 
 
+@pytest.mark.slow
 def test_columns_are_named_as_the_table_or_as_csv_does_and_come_as_asked(two: list[str], run_command: Run) -> None:
     asked = ["--by", "kernel", "--columns", "delta %,kernel_name,b.json spread"]
     (first, *_) = rows(run_command("compare", *two, *asked, "--csv"))
@@ -53,6 +54,7 @@ def test_columns_are_named_as_the_table_or_as_csv_does_and_come_as_asked(two: li
     assert lines[head + 1].split()[1] == "(total)"
 
 
+@pytest.mark.slow
 def test_one_step_or_device_is_compared(two: list[str], run_command: Run) -> None:
     found = rows(run_command("compare", *two, "--step", "2", "--csv"))
     assert [(row["step"], row["a.json"], row["b.json"]) for row in found[1:]] == [("2", "1000000.0", "2000000.0")]

@@ -144,6 +144,7 @@ def test_a_memory_timeline_of_millions_of_rows(
 
 
 @pytest.mark.parametrize("spaces", quick(1, ["\n", " ", "\t"]))
+@pytest.mark.slow
 def test_gzip_bombs_of_white_space(spaces: str, tmp_path: Path, bounded: Bounded) -> None:
     path = tmp_path / "run.json.gz"
     with gzip.open(path, "wt", compresslevel=1) as file:

@@ -135,6 +135,7 @@ def test_gzip_in_gzip_is_refused(tmp_path: Path, run_here: Run) -> None:
 
 @pytest.mark.parametrize("where", ["stdout", "csv", "json", "compare", "query", "column"])
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_escape_sequences_in_names_reach_no_terminal(where: str, tmp_path: Path, run_here: Run) -> None:
     evil = "step\x1b]0;owned\x07\u202e\x9b31m 3\nlorabench: forged"
     events = [

@@ -115,6 +115,7 @@ def test_other_tables_are_refused_in_a_line(
     ],
 )
 @pytest.mark.first(8)
+@pytest.mark.slow
 def test_a_query_is_a_select_and_touches_no_file(statement: str, theirs: Path, tmp_path: Path) -> None:
     with opened(theirs) as database, pytest.raises(UsageError) as raised:
         database.query(statement)
@@ -136,6 +137,7 @@ def test_a_query_is_a_select_and_touches_no_file(statement: str, theirs: Path, t
     ],
 )
 @pytest.mark.first(3)
+@pytest.mark.slow
 def test_values_of_every_type_are_printed(
     expression: str, text: str, theirs: Path, run_command: Callable[..., Any]
 ) -> None:
@@ -147,6 +149,7 @@ def test_values_of_every_type_are_printed(
     assert found["x"] in (text, [1, 2], {"a": 1})
 
 
+@pytest.mark.slow
 def test_a_database_is_never_an_address(
     theirs: Path, tmp_path: Path, run_here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_what_stands_behind_the_events_is_read_or_reported(
 
 @pytest.mark.parametrize("behind", quick(2, ["", f"{WHOLE}", "]", "\n", "[{}]", " x"]))
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_stands_behind_a_list_is_reported(behind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = f"{len(behind):,} bytes that are not the end of one JSON document" if behind.strip(" \n]") else None
     _check_end("[", "]" + behind, said, tmp_path, monkeypatch)
@@ -209,6 +210,7 @@ def _refusing(parse: Any, word: bytes) -> Any:
     ],
 )
 @pytest.mark.first(5)
+@pytest.mark.slow
 def test_why_a_trace_has_no_gpu_work_is_said(changed: dict[str, object], count: int, why: str, tmp_path: Path) -> None:
     events = [CALL | changed | {"ts": 10 * number} for number in range(count)]
     (tmp_path / "run.json").write_text(json.dumps({"traceEvents": [CALL | {"cat": "cpu_op"}, *events]}), "utf-8")

@@ -94,6 +94,7 @@ def test_pages_in_a_wrong_order_lose_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", quick(12, range(60)))
+@pytest.mark.slow
 def test_damaged_pages_lose_nothing_in_silence(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     path = export(tmp_path / "run.sqlite", 400)
@@ -132,6 +133,7 @@ def test_a_column_called_rowid_is_a_column(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_computed_texts_end_in_a_line(value: str, tmp_path: Path, bounded: Callable[..., Any]) -> None:
     path = export(tmp_path / "run.sqlite", 5, value=value, strings=20_000)
     ran = bounded(path, memory_mb=450, code=3)

@@ -60,6 +60,7 @@ def test_what_the_timing_pass_waited_for_a_loader_counts_and_not_what_a_profiled
 
 @pytest.mark.parametrize("waited", [0.0, 0.5, 0.9])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_waits_for_input_is_no_faster_for_another_model(waited: float, tmp_path: Path, run_command: Run) -> None:
     """The fastest step waits for nothing, as with workers; of a usual one the model has but what is not waited."""
     step = SLOW.step_ns()
@@ -88,6 +89,7 @@ def masks(token_cnt: int, real: int, longest: int) -> dict[str, int]:
     ],
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_padding_is_among_the_edits_where_masks_tell_of_it(
     padding: dict[str, int], expected: set[str], tmp_path: Path, run_command: Run
 ) -> None:
@@ -112,6 +114,7 @@ def test_fewer_tokens_save_no_more_than_their_part_of_a_step_that_was_slower_whe
 
 
 @pytest.mark.parametrize("micro_step_cnt", [0, 1, 4])
+@pytest.mark.slow
 def test_micro_steps_are_one_batch_where_there_are_several(
     micro_step_cnt: int, tmp_path: Path, run_command: Run
 ) -> None:
@@ -123,6 +126,7 @@ def test_micro_steps_are_one_batch_where_there_are_several(
         assert "per_device_train_batch_size 4 times as large" in merged["write"] and 0 < merged["saving_frac"] < 0.75
 
 
+@pytest.mark.slow
 def test_after_an_edit_it_is_said_which_was_made_and_whether_the_prediction_held(
     tmp_path: Path, run_command: Run
 ) -> None:
@@ -187,6 +191,7 @@ def test_a_fused_optimizer_and_a_compiled_model_are_known_by_the_trace_and_not_a
     [({}, True), ({"is_16bit": True}, False), ({"cpu_has_bfloat16": False}, False), ({"cpu_has_bfloat16": True}, True)],
 )
 @pytest.mark.first(3)
+@pytest.mark.slow
 def test_16_bits_are_advised_where_they_are_not_used_and_help(
     measured: dict[str, bool], is_listed: bool, tmp_path: Path, run_command: Run
 ) -> None:

@@ -142,6 +142,7 @@ def test_it_finds_batch_by_itself_predicts_it_and_drops_a_compile_that_does_not_
     assert "Loss of each adapter" in page and "2 of 5 changes kept" in page
 
 
+@pytest.mark.slow
 def test_a_slow_loader_gets_as_many_workers_as_keep_up(machine: Machine, tmp_path: Path, run_command: Run) -> None:
     spec = from_dict({"lora_cnt": ADAPTERS, "profiler": "timing,torch", "steps": 6, "batch_delay_ms": 3})
     machine(spec, tmp_path / "slow", False, None)
@@ -167,6 +168,7 @@ def test_a_dry_run_lists_the_changes_and_runs_nothing(run: Path, machine: Machin
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_interrupted_one_goes_on_where_it_was_and_arrives_where_it_would_have(
     run: Path, machine: Machine, run_command: Run
 ) -> None:
@@ -179,6 +181,7 @@ def test_an_interrupted_one_goes_on_where_it_was_and_arrives_where_it_would_have
     assert row["verdict"] == "kept" and row["step_ns"] == pytest.approx(program_of(BATCH).step_ns(), rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_round_that_runs_out_of_memory_is_a_row(run: Path, machine: Machine, run_command: Run) -> None:
     machine.fails["01-batch"] = "pass timing: out of memory (tried to allocate 9 GiB)"
     machine.fails["02-"] = "pass timing: it was killed"

@@ -257,6 +257,7 @@ def test_a_trace_cut_off_behind_its_last_event_loses_nothing(trace: bytes, tmp_p
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.slow
 def test_a_gzip_stream_that_is_cut_off_is_not_blamed_on_the_recording(
     share: float, trace: bytes, tmp_path: Path
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_gzip_stream_that_is_cut_off_is_not_blamed_on_the_recording(
     assert "holds nothing" in said
 
 
+@pytest.mark.slow
 def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_path: Path) -> None:
     before = json.loads(trace)
     number = next(i for i, e in enumerate(before["traceEvents"]) if e["name"] == "ampere_sgemm_128x64_tn")
@@ -287,6 +289,7 @@ def test_names_with_unescaped_quotes_cost_only_their_event(trace: bytes, tmp_pat
     "content",
     [b"{}", b"[]", b'{"traceEvents": []}', b'{"traceEvents": [ {"ph": no', b"[1, 2, 3]", b'{"a": [1'],
 )
+@pytest.mark.slow
 def test_json_without_events_is_refused(content: bytes, tmp_path: Path) -> None:
     refused(written(tmp_path / "run.json", content), tmp_path, InputError)
 
@@ -316,6 +319,7 @@ def test_events_of_foreign_shapes_are_counted_not_read(trace: bytes, tmp_path: P
     ],
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_metadata_of_foreign_types_is_left_out(about: dict[str, object], trace: bytes, tmp_path: Path) -> None:
     content = {**about, "traceEvents": json.loads(trace)["traceEvents"]}
     with opened(written(tmp_path / "x.json", json.dumps(content).encode()), db=tmp_path / "x.duckdb") as found:

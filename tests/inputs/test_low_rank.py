@@ -104,6 +104,7 @@ def test_what_checkpointing_computes_again_is_named_so(is_reentrant: bool, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["nf4", "int8"])
+@pytest.mark.slow
 def test_a_quantised_base_is_a_base(kind: str, tmp_path: Path) -> None:
     bitsandbytes = pytest.importorskip("bitsandbytes")
     model = Lora(WIDTH, WIDE, RANK)
@@ -159,6 +160,7 @@ class Gated(nn.Module):
 
 
 @pytest.mark.parametrize("model", [bottleneck, autoencoder, Gated])
+@pytest.mark.slow
 def test_other_narrow_layers_are_no_lora(model: Callable[[], nn.Module], tmp_path: Path) -> None:
     path = trained(model(), tmp_path / "trace.json")
     with opened(path, db=tmp_path / "x.duckdb") as database:
@@ -175,6 +177,7 @@ def test_a_trace_that_names_its_layers_keeps_its_own_names(tmp_path: Path) -> No
     assert {module for module, _, _ in counted(recorded(step, tmp_path / "trace.json"))} == {"q_proj"}
 
 
+@pytest.mark.slow
 def test_without_shapes_nothing_is_guessed(tmp_path: Path) -> None:
     assert not counted(trained(Lora(WIDTH, WIDE, RANK), tmp_path / "trace.json", record_shapes=False))
 

@@ -85,12 +85,14 @@ def test_an_error_that_leaves_the_context_is_no_reason(code: int, tmp_path: Path
     assert "the program failed" not in note and "the recording ended" in note
 
 
+@pytest.mark.slow
 def test_where_nothing_was_launched_nothing_ran(tmp_path: Path) -> None:
     note, text = said(tmp_path, without_launches)
     assert note.startswith("no kernels: nothing ran on a GPU, or CUDA tracing was off")
     assert "no GPU work in this file: times are the CPU's" in text
 
 
+@pytest.mark.slow
 def test_graphs_recorded_whole_are_why_there_are_no_kernels(tmp_path: Path) -> None:
     note, _ = said(tmp_path, in_graphs)
     assert "CUDA graphs are recorded whole" in note
@@ -100,6 +102,7 @@ def test_graphs_recorded_whole_are_why_there_are_no_kernels(tmp_path: Path) -> N
     "call", ["cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cudaStreamIsCapturing"]
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_calls_of_a_kineto_trace_without_work_say_whether_any_was_asked_for(call: str, tmp_path: Path) -> None:
     both = {"ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 3}
     events = [both | {"cat": "cpu_op", "name": "aten::mm"}, both | {"cat": "cuda_runtime", "name": call}]

@@ -378,6 +378,7 @@ def test_a_device_is_called_as_torch_calls_it(kind: int, index: int, device: str
 
 @pytest.mark.parametrize(("freed", "category"), [("next update", "optimizer_state"), ("same update", "temporary"),
                                                  ("next forward", "temporary")])  # fmt: skip
+@pytest.mark.slow
 def test_state_that_each_update_replaces_is_state(freed: str, category: str, tmp_path: Path) -> None:
     """An optimizer that writes m = b * m + g keeps new memory from one update to the next, and none for two steps."""
     file, address, held = Reporter(), 4096, 0

@@ -135,6 +135,7 @@ def test_workspaces_of_cublas_are_on_no_cpu(device: int, tmp_path: Path) -> None
     assert ("CUBLAS_WORKSPACE_CONFIG" in advice) == (device == 0)
 
 
+@pytest.mark.slow
 def test_a_change_of_what_has_memory_alone_is_refused(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     findings(tmp_path, FORWARD, BACKWARD)
     said = run_command("what-if", tmp_path / "snapshot.pickle").out
@@ -172,6 +173,7 @@ def test_the_node_of_the_backward_that_makes_memory_is_named(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_what_was_there_beside_the_states_of_the_optimizer_are_the_weights(tmp_path: Path) -> None:
     """Adam has two for each weight."""
     step = stack("/me/train.py:9 main", f"{LIBRARY}/torch/optim/adamw.py:7 step")
@@ -237,6 +239,7 @@ def test_what_the_peak_does_not_hang_on_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", ["softmax", "scaled_dot_product_attention", "eager_attention_forward"])
+@pytest.mark.slow
 def test_scores_of_attention_need_not_be_there_at_all(function: str, tmp_path: Path) -> None:
     asked = stack(f"{LIBRARY}/torch/functional.py:373 einsum", f"/me/model.py:4 {function}")
     _, advice = findings(tmp_path, asked, FORWARD)["temporaries"]
@@ -247,6 +250,7 @@ def test_scores_of_attention_need_not_be_there_at_all(function: str, tmp_path: P
     ("asked", "left", "is_there"), [(50, 0, True), (70, 10, True), (90, 20, False), (70, None, False)]
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_memory_that_was_there_in_pieces_is_not_said_to_be_too_little(
     asked: int, left: int | None, is_there: bool, tmp_path: Path
 ) -> None:
@@ -342,6 +346,7 @@ AGAIN = [f"{LIBRARY}/torch/nn/modules/linear.py:1 forward", f"{LIBRARY}/torch/ut
     ids=["FSDP", "loss", "checkpoint", "evaluation", "training"],
 )
 @pytest.mark.first(3)
+@pytest.mark.slow
 def test_advice_is_on_what_the_stacks_show(
     allocated: list[Any], freed: Any, rule: str, begins: str, tmp_path: Path
 ) -> None:
@@ -359,6 +364,7 @@ def test_what_the_engine_of_autograd_asks_for_is_the_backwards_beside_recomputin
     assert found["gradients"][0].startswith("40 MiB of gradients")
 
 
+@pytest.mark.slow
 def test_weights_whose_optimizer_keeps_as_much_are_no_frozen_base(tmp_path: Path) -> None:
     made = stack(
         f"{LIBRARY}/torch/nn/modules/module.py:9 convert",
@@ -372,6 +378,7 @@ def test_weights_whose_optimizer_keeps_as_much_are_no_frozen_base(tmp_path: Path
     assert advice.startswith("All of them are trained") and frozen.startswith("Quantize the frozen base")
 
 
+@pytest.mark.slow
 def test_weights_that_peft_makes_are_an_adapters(tmp_path: Path) -> None:
     made = stack(
         f"{LIBRARY}/torch/nn/modules/linear.py:9 __init__", f"{LIBRARY}/peft/tuners/lora/layer.py:300 update_layer"
@@ -404,6 +411,7 @@ def test_fragments_are_what_is_not_in_use_when_most_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_view", [True, False])
+@pytest.mark.slow
 def test_buckets_of_ddp_are_gradients_and_twice_where_they_are_copied(is_view: bool, tmp_path: Path) -> None:
     kept = [(FORWARD, BACKWARD), *([] if is_view else [(BACKWARD, None)] * 10)]
     evidence, advice = findings(tmp_path, stack(*DDP), None, kept)["gradients"]

@@ -163,6 +163,7 @@ def test_a_browser_draws_every_figure_within_its_width(tab: Callable, width: int
     assert len(picture) > 50_000  # it is not blank
 
 
+@pytest.mark.slow
 def test_a_table_is_filtered_and_sorted(tab: Callable) -> None:
     page = tab(CAPTURE)
     drawn(page)  # what is drawn later moves what is clicked

@@ -90,6 +90,7 @@ MEMORY = [
 
 @pytest.mark.parametrize("trace", MEMORY)
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_memory_and_its_blocks_have_the_same_zero(trace: Path, section: Callable) -> None:
     areas, blocks = section(trace, "memory"), section(trace, "blocks")
     drawn = areas.figure["data"]
@@ -110,6 +111,7 @@ def test_memory_of_phases_says_where_the_peak_is(section: Callable) -> None:
 
 
 @pytest.mark.parametrize("trace", ["resnet50-six-steps.2021.json.gz", "qwen-stacks-memory.h100.json.gz"])
+@pytest.mark.slow
 def test_phases_in_which_nothing_was_live_are_no_section(trace: str, section: Callable) -> None:
     assert section(CORPUS / "kineto" / trace, "memory-phases") is None
 
@@ -184,6 +186,7 @@ def written(inputs: list[Path], folder: Path) -> tuple[list[Section], str]:
 
 @pytest.mark.parametrize(("are_ranks", "title"), [(True, "Ranks"), (False, "Inputs")])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_inputs_side_by_side_have_the_step_of_their_cards(are_ranks: bool, title: str, tmp_path: Path) -> None:
     made, text = written(job(tmp_path, ("a.json", "b.json"), are_ranks), tmp_path)
     (found,) = (one for one in made if one.name == "ranks")
@@ -239,6 +242,7 @@ def test_two_gpu_times_of_a_range_are_explained(section: Callable, database_of: 
     assert words not in section(other, "ranges").text
 
 
+@pytest.mark.slow
 def test_operators_that_open_annotations_are_said_to_be_narrower(section: Callable) -> None:
     words = "an annotation that an operator opens stands beside the operator"
     assert words in section(CORPUS / "kineto" / "kernel-overlap.b200.json.gz", "ranges").text
@@ -277,6 +281,7 @@ def test_what_cards_and_the_critical_path_are_of(tmp_path: Path, database_of: Ca
     assert critical == steps and "It is of all steps, 745.1 ms; the verdict is of the warm ones alone." in found.text
 
 
+@pytest.mark.slow
 def test_the_header_says_how_little_of_a_recording_the_verdict_is_about(tmp_path: Path, database_of: Callable) -> None:
     trace = CORPUS / "nsys" / "cuda-graph.schema-3.24.sqlite"
     pages.write(database_of(trace), tmp_path / "page.html", [trace])
@@ -287,6 +292,7 @@ def test_the_header_says_how_little_of_a_recording_the_verdict_is_about(tmp_path
     assert "GPU window" not in _head((tmp_path / "page.html").read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_memory_of_another_file_is_said_to_be_that(section: Callable, tmp_path: Path) -> None:
     made, text = written([FIXTURES / "h200-batch"], tmp_path)
     for name in ("memory", "blocks"):

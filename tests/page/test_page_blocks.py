@@ -311,6 +311,7 @@ def test_the_picture_follows_a_time_of_its_own_clock_alone(opened: Callable[...,
     assert page.locator("section[aria-labelledby=blocks]").get_attribute("data-follows") == "range"
 
 
+@pytest.mark.slow
 def test_zooming_it_chooses_a_time_for_all_pictures(opened: Callable[..., Opened], tmp_path: Path) -> None:
     page, _ = opened(training(tmp_path / "trace.json"))
     canvas = page.locator("[data-kind=blocks] canvas")
@@ -335,6 +336,7 @@ def test_zooming_it_chooses_a_time_for_all_pictures(opened: Callable[..., Opened
     assert timeline[1] - timeline[0] == whole
 
 
+@pytest.mark.slow
 def test_blocks_of_a_snapshot_without_times_are_drawn_over_its_events(
     opened: Callable[..., Opened], tmp_path: Path
 ) -> None:
@@ -415,6 +417,7 @@ def test_the_largest_blocks_are_stacked_in_the_order_of_their_allocation(tmp_pat
     assert len(json.dumps(figure)) < 120_000
 
 
+@pytest.mark.slow
 def test_what_was_there_before_lies_below_that_which_stays_first(tmp_path: Path) -> None:
     with analyze([SNAPSHOT], tmp_path / "x.duckdb") as database:
         rows = database.rows("select start_ns, free_ns from _page_block order by place")

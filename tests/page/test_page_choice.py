@@ -308,6 +308,7 @@ def test_paper_has_whole_texts_and_tables_within_its_width(opened: Callable, tmp
     assert shown[0] == "0px" and long.strip() in shown[1]
 
 
+@pytest.mark.slow
 def test_on_paper_a_very_long_name_leaves_words_beside_it_whole(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=("x" * 3000, "forward")))
     page.emulate_media(media="print")
@@ -372,6 +373,7 @@ def focused(page: Page) -> str:
     return page.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent")
 
 
+@pytest.mark.slow
 def test_a_kernel_within_a_range_is_all_that_the_flame_graph_counts(opened: Callable, tmp_path: Path) -> None:
     page = opened(of_one_kernel(tmp_path / "t.json"))
     flame = page.locator("[data-figure=figure-ranges]")
@@ -396,6 +398,7 @@ def test_what_is_outside_of_ranges_is_named_once(opened: Callable, tmp_path: Pat
     assert flame.locator(".said").inner_text().startswith("outside of all ranges: 600.0 µs, 100 % of all GPU time")
 
 
+@pytest.mark.slow
 def test_keys_choose_a_kernel_and_keep_the_focus(opened: Callable, tmp_path: Path) -> None:
     page = opened(trace(tmp_path / "t.json", names=("forward", "head"), kernel_us=0.48))
     section = page.locator("section[aria-labelledby=kernels]")

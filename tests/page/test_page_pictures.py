@@ -527,6 +527,7 @@ def test_hatches_are_seen_by_light_and_in_the_dark(
 
 @pytest.mark.parametrize("width", quick(2, [390, 1280, 2560]))
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_no_picture_is_wider_than_its_page(opened: Callable[..., Opened], width: int) -> None:
     page, _ = opened(CAPTURE, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -707,6 +708,7 @@ def test_the_timeline_is_moved_by_keys(opened: Callable[..., Opened]) -> None:
 # Steps and ranks
 
 
+@pytest.mark.slow
 def test_steps_and_ranks_are_drawn_as_long_as_they_took(
     browser: Browser, tmp_path: Path, run_command: Callable
 ) -> None:

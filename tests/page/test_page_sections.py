@@ -83,7 +83,7 @@ def test_no_section_and_no_column_is_empty(page: Callable, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("trace", HALF)
-@pytest.mark.first(6)
+@pytest.mark.first(3)
 def test_bars_have_labels_that_differ_and_texts_that_are_short(page: Callable, trace: Path) -> None:
     sections, _ = page(trace)
     for section in sections:
@@ -94,6 +94,7 @@ def test_bars_have_labels_that_differ_and_texts_that_are_short(page: Callable, t
 
 
 @pytest.mark.parametrize("trace", HALF)
+@pytest.mark.first(6)
 def test_what_rules_found_is_there_once_and_the_page_is_light(page: Callable, trace: Path) -> None:
     sections, text = page(trace)
     headings = Texts(text).found["h2"]

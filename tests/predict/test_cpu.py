@@ -80,6 +80,7 @@ def test_all_that_is_fetched_ahead_is_the_input_and_not_all_that_the_cpu_does(tm
 
 @pytest.mark.parametrize("fixture", ["lora-run.json.gz", "nvtx-ranges.sqlite"])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_beside_a_gpu_too_the_input_is_fetched_or_said_to_be_nowhere(fixture: str, tmp_path: Path) -> None:
     with analyze([FIXTURES / fixture], tmp_path / "x.duckdb") as database:
         standard = database.view("what_if").to_dicts()
@@ -105,6 +106,7 @@ def test_recomputation_is_said_and_a_change_to_try(tmp_path: Path, run_command: 
     assert "backward" in without and "recomputed" not in without
 
 
+@pytest.mark.slow
 def test_without_the_gpus_work_waits_for_it_are_no_change_to_try(tmp_path: Path) -> None:
     """Counters alone are recorded of kernels, or another profiler took them: the calls that wait are there."""
     events = json.loads(gzip.decompress((FIXTURES / "lora-run.json.gz").read_bytes()))["traceEvents"]
@@ -173,6 +175,7 @@ def finding(path: Path, folder: Path) -> dict[str, tuple[int, str]]:
 
 @pytest.mark.parametrize(("turns", "adapters"), [((10, 10, 10, 40), 4), ((10, 40), 2), ((), 0), ((10,), 0)])
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_adapters_in_turn_are_tried_in_one_pass(turns: tuple[int, ...], adapters: int, tmp_path: Path) -> None:
     program = replace(BEFORE, steps=12, turns=turns)
     with analyze([program.write(tmp_path / "turns.json")], tmp_path / "x.duckdb") as database:
@@ -184,6 +187,7 @@ def test_adapters_in_turn_are_tried_in_one_pass(turns: tuple[int, ...], adapters
 
 @pytest.mark.parametrize("micro", [1, 3])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) -> None:
     program = replace(BEFORE, micro=micro)
     with analyze([program.write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:
@@ -193,6 +197,7 @@ def test_micro_batches_of_a_step_are_tried_as_one(micro: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize(("micro", "size"), [(1, 2), (4, 5), (4, 1024)])
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_no_more_micro_batches_are_merged_than_a_step_has(micro: int, size: int, tmp_path: Path) -> None:
     with analyze([replace(BEFORE, micro=micro).write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:
         with pytest.raises(UsageError, match=f"there are steps with {micro} micro batch"):
@@ -201,6 +206,7 @@ def test_no_more_micro_batches_are_merged_than_a_step_has(micro: int, size: int,
     assert found.frac is None and f"steps with {micro} micro batch" in found.why
 
 
+@pytest.mark.slow
 def test_what_is_left_of_micro_batches_is_called_for_itself(tmp_path: Path) -> None:
     """Of four in passes of three there are two passes, as in passes of two."""
     with analyze([replace(BEFORE, micro=4).write(tmp_path / "micro.json")], tmp_path / "x.duckdb") as database:

@@ -197,6 +197,7 @@ def test_calls_that_free_memory_are_told_from_synchronisations(tmp_path: Path) -
     assert waits == [(6, 1)], "the second of each step finds nothing to wait for"
 
 
+@pytest.mark.slow
 def test_without_calls_nobody_knows_why_the_gpu_is_idle(tmp_path: Path, run_command: Callable[..., Any]) -> None:
     trace = tmp_path / "hw.sqlite"
     writers.write_nsys(trace, [LAUNCHES.run(pinned()).timeline])
@@ -598,6 +599,7 @@ def late(times: int) -> Gpu:
     return gpu.finished()
 
 
+@pytest.mark.slow
 def test_processes_of_one_file_save_what_they_save_on_average(tmp_path: Path) -> None:
     """The longest alone would be no shorter for what others wait for; and all shares are of the mean of the windows."""
     runs = [late(10), late(30)]
@@ -814,6 +816,7 @@ def test_of_copies_beside_each_other_the_longer_one_is_named(is_read_back_first:
 
 @pytest.mark.parametrize("kept", [1, 5, 20])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_kernels_of_graphs_that_are_not_recorded_are_no_idle_time(kept: int, tmp_path: Path) -> None:
     """Of the kernels in a graph some are in the trace, as some drivers leave it."""
     run = replace(COMPUTES, captured="forward").run(pinned())
@@ -915,6 +918,7 @@ def test_advice_that_names_torch_has_another_text_for_programs_without_it() -> N
 
 @pytest.mark.parametrize("latency", [6_000, 18_000])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_launches_cost_what_their_gaps_are_however_long_they_are_on_their_way(latency: int, tmp_path: Path) -> None:
     """As on AMD's GPUs: launched 18 us before it begins, but each launch comes 25 us behind the one before."""
     gpu = Gpu(is_pinned=True, latency=latency)
@@ -932,6 +936,7 @@ def test_launches_cost_what_their_gaps_are_however_long_they_are_on_their_way(la
 
 
 @pytest.mark.parametrize("path", corpus_params("nsys/fsdp-2gpu-*.sqlite"))
+@pytest.mark.slow
 def test_shards_that_fsdp_keeps_in_the_hosts_memory_are_named(path: Path, tmp_path: Path) -> None:
     """Half of its copies were launched before the recording; those within the device hang on no link."""
     with analyze([path], tmp_path / "x.duckdb") as database:
@@ -966,6 +971,7 @@ def test_what_is_around_places_is_a_range_and_no_part_of_a_name(inner: str, arou
     assert (within, count) == (f"step/{around}" if around else "", 6)
 
 
+@pytest.mark.slow
 def test_waiting_for_work_that_is_not_recorded_is_no_lost_lead(tmp_path: Path) -> None:
     """In one of the waits the GPU works on what another process launched, or what was launched before."""
     gpu = Gpu(staged=60_000)

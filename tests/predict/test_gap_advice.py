@@ -140,6 +140,7 @@ def test_a_call_that_others_spend_their_time_in_is_not_that_of_the_gaps(tmp_path
     ],
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_gaps_before_small_copies_are_for_fewer_copies(
     copies: int, is_within: bool, advised: str, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def test_gaps_before_many_small_collectives_are_for_buckets(count: int, advised:
 
 
 @pytest.mark.parametrize("are_graphs", [True, False])
+@pytest.mark.slow
 def test_what_graphs_launch_already_needs_fewer_graphs(are_graphs: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for step in range(12):
@@ -224,6 +226,7 @@ def test_what_most_gaps_are_spent_in_is_named_though_the_longest_is_not(tmp_path
 
 
 @pytest.mark.parametrize("times", [1, 30])
+@pytest.mark.slow
 def test_one_slow_launch_among_many_gaps_does_not_decide(times: int, tmp_path: Path) -> None:
     """What ended the longest gap was in its own launch for most of it: one of thirty, or one of all."""
     gpu = Gpu(is_pinned=True)
@@ -250,6 +253,7 @@ def test_one_slow_launch_among_many_gaps_does_not_decide(times: int, tmp_path: P
 @pytest.mark.parametrize("kind", ["memcpy", "memset"])
 @pytest.mark.parametrize("is_over", [True, False])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_a_copy_whose_call_takes_the_gap_came_late(kind: str, is_over: bool, tmp_path: Path) -> None:
     """Pinned: the call begins while the GPU works and takes 3 ms, or it is over and the copy waits for something."""
     gpu = Gpu(is_pinned=True)
@@ -294,6 +298,7 @@ def test_what_another_thread_calls_is_no_reason_where_nothing_shows_that_it_is_w
     ],
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_work_that_the_driver_holds_back_is_that_of_windows_where_it_was_recorded_there(
     system: str | None, begins: str, is_told_of_windows: bool, tmp_path: Path
 ) -> None:
@@ -320,6 +325,7 @@ def test_work_that_the_driver_holds_back_is_that_of_windows_where_it_was_recorde
 
 @pytest.mark.parametrize("is_to_host", [False, True])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     gpu.launch("gemm_kernel", 500_000)
@@ -338,6 +344,7 @@ def test_pages_that_the_cpu_touches_are_fetched_back_by_it(is_to_host: bool, tmp
 
 @pytest.mark.parametrize("reads", ["within", "between", None])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_lies_between_steps_is_no_input_where_that_is_read_within_them(reads: str | None, tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for step in range(12):

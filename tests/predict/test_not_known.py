@@ -67,6 +67,7 @@ def test_no_graph_is_made_of_a_range_that_launches_nothing(tmp_path: Path) -> No
     assert row["saving_ns"] == 0
 
 
+@pytest.mark.slow
 def test_a_slow_step_says_that_the_gpu_works_longer_in_it(tmp_path: Path) -> None:
     """The CPU waits for it at the end, in no phase: that is neither saving nor logging."""
     gpu = Gpu(is_pinned=True)
@@ -83,6 +84,7 @@ def test_a_slow_step_says_that_the_gpu_works_longer_in_it(tmp_path: Path) -> Non
     assert evidence.endswith("the GPU's work is 6.0 ms longer in it")
 
 
+@pytest.mark.slow
 def test_graphs_that_are_recorded_whole_are_what_the_gpu_computes(tmp_path: Path) -> None:
     gpu = Gpu(is_pinned=True)
     for number in range(8):

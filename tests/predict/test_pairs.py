@@ -144,6 +144,7 @@ def tiny_kernels(host: int) -> Gpu:
     return gpu.finished()
 
 
+@pytest.mark.slow
 def test_work_that_is_on_its_way_when_the_one_before_ends_was_launched_late(tmp_path: Path) -> None:
     """A launch each 7.5 us, a kernel of 3 us: no kernel is queued behind another, though each was launched before."""
     run, fast = tiny_kernels(2_500), tiny_kernels(0)
@@ -158,6 +159,7 @@ def test_work_that_is_on_its_way_when_the_one_before_ends_was_launched_late(tmp_
 
 @pytest.mark.parametrize("stream", [9, None])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_a_synchronisation_waits_for_the_stream_that_it_names(stream: int | None, tmp_path: Path) -> None:
     """Of a stream that holds nothing it returns at once; that the CPU is no further is its own time."""
     gpu = Gpu()
@@ -192,6 +194,7 @@ def say_stream(trace: Path, stream: int) -> None:
         )
 
 
+@pytest.mark.slow
 def test_pinned_memory_is_as_fast_as_other_copies_of_the_trace(tmp_path: Path) -> None:
     """Copies of a MiB take 500 us from pageable memory, and 50 where they are pinned."""
 
@@ -227,6 +230,7 @@ def test_more_steps_in_one_pass_save_no_less(tmp_path: Path) -> None:
     assert fracs[:2] == pytest.approx([1 / 2, 2 / 3], abs=0.05)
 
 
+@pytest.mark.slow
 def test_work_that_is_not_recorded_stays_when_steps_are_one_pass_and_kernels_one(tmp_path: Path) -> None:
     """Kernels of CUDA graphs are missing in some recordings: between those that are there a stream seems to wait."""
     gpu = Gpu(is_pinned=True)

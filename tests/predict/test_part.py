@@ -70,6 +70,7 @@ def test_a_part_saves_what_the_whole_does(
 
 @pytest.mark.parametrize("steps", [{50}, set(range(40, 60)), {25, 26, 27}])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_steps_of_usual_length_stand_for_the_whole(
     steps: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +81,7 @@ def test_steps_of_usual_length_stand_for_the_whole(
         assert saved(database)["late_input"] == pytest.approx(whole["late_input"], rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_part_does_not_stand_for_what_happens_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All steps take as long, for one reason in the first half and for another one in the second."""
     with database_of(late_at(set(range(30)), otherwise=60_000_000), tmp_path) as database:

@@ -85,6 +85,7 @@ def test_only_places_whose_copies_are_pageable_are_told_to_pin(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("returns", [True, False])
+@pytest.mark.slow
 def test_what_comes_back_in_each_step_is_no_checkpoint(returns: bool, tmp_path: Path) -> None:
     """Gradients go to an optimizer on the CPU, which sends weights."""
     gpu = Gpu(is_pinned=True)
@@ -105,6 +106,7 @@ def test_what_comes_back_in_each_step_is_no_checkpoint(returns: bool, tmp_path: 
 @pytest.mark.parametrize("has_optimizer", [True, False])
 @pytest.mark.parametrize(("kind", "rule"), [("memset", "exposed_copy"), ("kernel", "tiny_kernels")])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_memsets_are_no_tiny_kernels(kind: str, rule: str, has_optimizer: bool, tmp_path: Path) -> None:
     """Advice on an optimizer is for programs that have one."""
     found: dict[str, list[tuple[Any, ...]]] = {}
@@ -128,6 +130,7 @@ def test_memsets_are_no_tiny_kernels(kind: str, rule: str, has_optimizer: bool, 
     [("cudaMemset", "memset", "Setting memory blocks here"), ("cudaMemcpy", "memcpy", "A copy within the GPU blocks")],
 )
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_what_blocks_within_the_gpu_is_not_told_of_pinned_memory(
     call: str, kind: str, said: str, tmp_path: Path
 ) -> None:

@@ -162,6 +162,7 @@ def test_steps_that_hold_little_of_the_work_are_not_the_answer(tmp_path: Path) -
 
 @pytest.mark.parametrize("cold", [(), (700 * MS,)])
 @pytest.mark.first(1)
+@pytest.mark.slow
 def test_a_cold_step_is_left_out_although_more_work_follows_the_steps(cold: tuple[int, ...], tmp_path: Path) -> None:
     """A few steps to warm up, and then what is measured, without steps."""
     run = Around(cold=cold).run(Training(steps=4, kernel=6_000), Gpu())
@@ -174,6 +175,7 @@ def test_a_cold_step_is_left_out_although_more_work_follows_the_steps(cold: tupl
     assert any(line.startswith("  4 warm steps and what follows, ") for line in lines(found)) == bool(cold)
 
 
+@pytest.mark.slow
 def test_predictions_are_about_warm_steps(tmp_path: Path) -> None:
     training = Training(steps=8, kernel=6_000)
 

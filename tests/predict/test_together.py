@@ -116,6 +116,7 @@ def test_a_graph_of_less_than_what_launching_it_takes_is_none(launches: int, hel
         assert ("left out: with it steps are no shorter" in row["note"]) != helps
 
 
+@pytest.mark.slow
 def test_what_two_waits_hide_from_each_other_is_the_work_that_both_wait_for(tmp_path: Path) -> None:
     """Either wait alone leaves the other one; without the work behind them the GPU would not be idle."""
     gpu, idle = Gpu(is_pinned=True), 0

@@ -106,6 +106,7 @@ def _blob(place: int, content: bytes) -> Callable[[bytes], bytes]:
     ),
 )
 @pytest.mark.first(2)
+@pytest.mark.slow
 def test_a_damaged_payload_costs_itself(damage: Callable[[bytes], bytes], lost: int, tmp_path: Path) -> None:
     path = nccl_payloads.write(tmp_path / "run.sqlite", 0, 2, CALLS)
     with sqlite3.connect(path) as db:

@@ -356,6 +356,7 @@ def test_a_job_forgets_what_a_file_was_before(tmp_path: Path, run_command: Calla
     assert "another version" not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_processes_that_never_meet_are_no_ranks(tmp_path: Path) -> None:
     node = simulated_node.write(ALONE, tmp_path / "node.sqlite")
     with changed(node) as file:
@@ -442,6 +443,7 @@ def test_steps_of_processes_that_share_a_gpu_are_each_ones_own(has_ranges: bool,
     assert (steps, length) == (8 if has_ranges else pytest.approx(8, abs=1), pytest.approx(own, rel=0.05))
 
 
+@pytest.mark.slow
 def test_steps_of_processes_side_by_side_are_compared_on_the_scale_of_one(shared: Path, tmp_path: Path) -> None:
     with analyze([shared], tmp_path / "x.duckdb") as database:
         rows, _ = changes.compare({"a": database, "b": database}, comparisons.COMPARISONS["step"])

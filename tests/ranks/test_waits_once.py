@@ -60,6 +60,7 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=4
 
 @dear(2, long=50)
 @given(LENGTHS, st.sets(st.integers(0, 7)))
+@pytest.mark.slow
 def test_on_cpus_they_are_blamed_who_come_late(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[tuple[int, ...]], swapped: set[int]
 ) -> None:
@@ -113,6 +114,7 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_comparison_counts_a_rank_once_however_often_it_is_there(two: Path, run_command: Callable[..., Any]) -> None:
     shutil.copy(two / "a" / "rank0.json", two / "b" / "again.json")
     said = run_command("compare", two / "a", two / "b").stdout
@@ -151,6 +153,7 @@ def test_who_is_late_in_turn_is_not_one_rank(two: Path, run_command: Callable[..
     assert "in A rank 1 holds the others up" in said and "in B ranks hold each other up in turn" in said
 
 
+@pytest.mark.slow
 def test_ranks_that_are_late_together_are_named_together(two: Path, run_command: Callable[..., Any]) -> None:
     """Each of those that wait waits 10 ms a step for both."""
     job = Job(tuple((5_000, 15_000, 15_000, 5_000, 5_000) for _ in range(8)))
@@ -159,6 +162,7 @@ def test_ranks_that_are_late_together_are_named_together(two: Path, run_command:
     assert "in B ranks 1, 2 hold the others up (late in all 8 steps, they wait 10.0 ms a step on average)" in said
 
 
+@pytest.mark.slow
 def test_jobs_of_other_sizes_are_said_to_do_other_work(two: Path, run_command: Callable[..., Any]) -> None:
     shutil.rmtree(two / "b")
     write(Job(tuple((5_000, 5_000, 5_000) for _ in range(8))), two / "b", is_gpu=False)

@@ -250,6 +250,7 @@ def test_a_range_has_what_its_kernels_have(tmp_path: Path) -> None:
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 25)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 100)), min_size=2, max_size=12),
 )
+@pytest.mark.slow
 def test_counters_are_shared_as_plain_loops_share_them(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int, int]], sampled: list[tuple[int, int]]
 ) -> None:
@@ -292,6 +293,7 @@ def test_counters_are_shared_as_plain_loops_share_them(
             assert value == (pytest.approx(min(count / busy, 1), abs=1e-6) if says else None)
 
 
+@pytest.mark.slow
 def test_what_the_device_copies_itself_is_no_kernels_bandwidth(tmp_path: Path) -> None:
     """A kernel takes 10 %, the copy that follows it 90 %: of samples in which both ran nobody knows."""
     spans = [("k", start, start + 50 * US) for start in range(MS, 5 * MS, 100 * US)]
@@ -330,6 +332,7 @@ def test_kernels_side_by_side_do_not_halve_what_they_use(tmp_path: Path) -> None
         assert of_kernels(database, "sm_active_frac, alone_frac")["a"] == pytest.approx((0.9, 0))
 
 
+@pytest.mark.slow
 def test_samples_of_a_part_do_not_speak_for_the_whole(tmp_path: Path, run_command: Any) -> None:
     path = counted(tmp_path / "x.sqlite", [one for one in OF_TWO if one.start < 1_500 * US], TWO)
     with analyze([path], tmp_path / "x.duckdb") as database:
@@ -373,6 +376,7 @@ def test_samples_that_are_missing_stand_for_nothing(tmp_path: Path) -> None:
     assert found == {"first": (MS + 100 * US, pytest.approx(0.3))}
 
 
+@pytest.mark.slow
 def test_the_page_draws_what_was_sampled_and_nothing_else(tmp_path: Path, run_command: Any) -> None:
     """Between samples that are missing the line is broken; between those that are far apart it is not."""
     lacking = [sample for sample in OF_TWO if not 2 * MS < sample.start < 3_500 * US]
