@@ -1016,3 +1016,24 @@ def test_a_batch_that_is_late_by_itself_once_is_not_rare_where_all_are(is_in_all
     with recorded(gpu.finished(), tmp_path) as database:
         found = database.rows("select evidence from finding where rule = 'late_input'")
     assert [evidence.endswith("; in other steps that is a part of longer gaps") for (evidence,) in found] == [is_in_all]
+
+
+@pytest.mark.parametrize("work", ["aten::_fused_adamw_, op_id = 7", "waiting for a lock"])
+@pytest.mark.first(1)
+def test_what_a_cpu_computes_on_in_the_optimizer_is_not_to_be_read_less_often(work: str, tmp_path: Path) -> None:
+    gpu = pinned()
+    for step in range(6):
+        with gpu.range(f"step {step}"):
+            with gpu.range("forward"):
+                for _ in range(10):
+                    gpu.launch("matmul_gemm_kernel", 200_000)
+            with gpu.range("optimizer"):
+                gpu.read_back(500_000)
+                with gpu.range(work):
+                    gpu.work(9_000_000)
+                gpu.copy(500_000)
+    with recorded(gpu.finished(), tmp_path) as database:
+        advice = database.rows("select advice from finding where rule in ('synchronisation', 'blocking_copy')")
+    assert advice and all(
+        text.startswith("The CPU computes on what was copied") is work.startswith("aten") for (text,) in advice
+    )

@@ -103,6 +103,11 @@ select
     || coalesce(format('; called by {}', caller.stack), '') as evidence,
     case
         when waited.reads_back
+            and regexp_matches(waited.place, '(?i)optimi[sz]er')
+            and not cpu.is_partly and cpu.cpu_kind in ('operator', 'several', 'many')
+            then 'The CPU computes on what was copied, as where an optimizer is offloaded to it: update the weights less often (gradient '
+                || 'accumulation), or keep more of the states on the GPU (in 8 bits, or spread over more of them).'
+        when waited.reads_back
             then 'The CPU reads a result back and waits for it: keep it on the device, read it every N steps, or copy it to pinned memory '
                 || if(has_torch(waited.source_id),
                     '(non_blocking=True) and read it a step later. In PyTorch .item(), .cpu(), .tolist(), nonzero and boolean '
