@@ -9,13 +9,13 @@
 
 with late as (
     select
-        source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns,
+        source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns, mean_ns,
         format('the GPU waits {}, {}', if(occurrence_cnt = 1, 'once', occurrence_cnt || ' times'),
             said_lengths(occurrence_cnt, mean_ns, longest_ns, long_cnt, long_ns)) as evidence
     from _blamed_place
     where rule = 'late_input'
     union all
-    select source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns, 'the loop waits ' || lengths as evidence
+    select source_id, place, saving_ns, occurrence_cnt, long_cnt, long_ns, null, 'the loop waits ' || lengths as evidence
     from _cpu_gap_place
     where rule = 'late_input'
 ),
@@ -37,7 +37,13 @@ select
     late.place,
     saving_ns,
     occurrence_cnt,
-    late.evidence || if(few.are_alike, '; in other steps that is a part of longer gaps', '') as evidence,
+    late.evidence || case
+        when few.are_alike then '; in other steps that is a part of longer gaps'
+        -- what else the CPU does until it launches is in these gaps, too
+        when 1.2 * usual.data_ns < late.mean_ns and usual.data_ns > 0 and occurrence_cnt between 0.8 * steady.step_cnt and 1.2 * steady.step_cnt
+            then format('; reading takes {} of a step', said_ns(usual.data_ns))
+        else ''
+    end as evidence,
     case
         when contains(place, 'DALI') then
             'Let DALI read ahead: more threads (num_threads), a deeper queue (prefetch_queue_depth), decoding on the GPU '
@@ -48,3 +54,5 @@ select
     end as advice
 from late
 left join few using (source_id, place)
+left join usual using (source_id)
+left join _steady_time as steady using (source_id)

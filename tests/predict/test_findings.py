@@ -1037,3 +1037,19 @@ def test_what_a_cpu_computes_on_in_the_optimizer_is_not_to_be_read_less_often(wo
     assert advice and all(
         text.startswith("The CPU computes on what was copied") is work.startswith("aten") for (text,) in advice
     )
+
+
+@pytest.mark.parametrize(("else_ms", "said"), [(3, "; reading takes 6.0 ms of a step"), (0, "")])
+def test_of_gaps_with_other_work_it_is_said_what_reading_takes(else_ms: int, said: str, tmp_path: Path) -> None:
+    gpu = pinned()
+    for step in range(10):
+        with gpu.range(f"step {step}"):
+            with gpu.range("data"):
+                gpu.work(6_000_000)
+            gpu.work(1_000_000 * else_ms)
+            for _ in range(10):
+                gpu.launch("matmul_gemm_kernel", 100_000)
+            gpu.synchronise()
+    with recorded(gpu.finished(), tmp_path) as database:
+        ((evidence,),) = database.rows("select evidence from finding where rule = 'late_input'")
+    assert re.fullmatch(rf"the GPU waits 10 times, \S+ ms on average{re.escape(said)}(; .* would be saved)?", evidence)
