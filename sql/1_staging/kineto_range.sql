@@ -1,8 +1,8 @@
 -- A row is one operator, record_function block or Python frame.
 --
--- An operator that names the thread of its forward pass is a backward node, and so is one of autograd's own: the nodes that add
--- gradients up have no forward. Traces of 2021 have the ranges that torch itself opens among the operators: the profiler's steps,
--- the optimizer's, the data loader's.
+-- An operator that names the thread of its forward pass is a backward node, and so is one that is named as one: the nodes that
+-- add gradients up have no forward, and traces of 2021 no sequence numbers. Those have the ranges that torch itself opens among
+-- the operators, too: the profiler's steps, the optimizer's, the data loader's.
 --
 -- needs: batch, kineto_thread, reading, staged_name
 
@@ -22,7 +22,8 @@ select
     if(whole(batch.sequence_number) >= 0, whole(batch.sequence_number), null) as sequence_number,  -- -1 of Ascend is none
     coalesce(
         whole(batch.forward_thread) > 0 and whole(batch.sequence_number) >= 0
-        or regexp_matches(batch.name, '^(autograd::engine::evaluate_function: |torch::autograd::)'),
+        or batch.kind = 'operator'
+        and regexp_matches(batch.name, '^(autograd::engine::evaluate_function: |torch::autograd::|[A-Za-z_]\w*Backward\d*$)'),
         false
     ) as is_backward,
     shape.name_id as shape_id

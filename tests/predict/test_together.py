@@ -1,6 +1,7 @@
 """Changes made together: in whatever order, they save what the better one saves, or more."""
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,3 +141,29 @@ def test_what_two_waits_hide_from_each_other_is_the_work_that_both_wait_for(tmp_
     late = sum(ns for rule, ns in saved.items() if rule in (*OF_WAITS, "host_work", "lost_lead"))
     assert 0.9 * idle <= late <= 1.01 * most
     assert saved["host_work"] > 0.5 * idle
+
+
+def test_of_two_changes_of_which_either_closes_the_gaps_the_other_says_what_it_saves_alone(tmp_path: Path) -> None:
+    """Input that is late only where each step waits for its loss: reading ahead is enough, and so is not waiting."""
+
+    def run(waits: bool) -> Gpu:
+        gpu = Gpu(is_pinned=True, waits=waits)
+        for step in range(12):
+            with gpu.range(f"step {step}"):
+                with gpu.range("data"):
+                    gpu.work(1_000_000)
+                for _ in range(10):
+                    gpu.launch("gemm", 300_000)
+                gpu.synchronise(7)
+        return gpu.finished()
+
+    writers.write_nsys(tmp_path / "x.sqlite", [run(True).timeline])
+    true_ns = run(True).timeline.end - run(False).timeline.end
+    with analyze([tmp_path / "x.sqlite"], tmp_path / "x.duckdb") as database:
+        found = database.rows("select rule, saving_ns, evidence from finding where evidence like '%alone it saves%'")
+        ((saved_ns,),) = database.rows("select saving_ns from finding where rule = 'late_input'")
+    assert [rule for rule, _, _ in found] == ["lost_lead"]
+    ((_, credited_ns, evidence),) = found
+    alone = re.search(r"alone it saves (\S+) ms", evidence)
+    assert alone is not None and float(alone[1]) * 1e6 == pytest.approx(true_ns, rel=0.1)
+    assert credited_ns < saved_ns / 2

@@ -105,6 +105,24 @@ def test_where_nobody_names_phases_backward_nodes_tell_them(events: list[Event],
     assert counts["backward"] + counts["recompute"] == brute_force(unnamed)["backward"]
 
 
+@pytest.mark.parametrize(
+    ("category", "name", "is_node"),
+    [
+        ("cpu_op", "ReluBackward1", True),  # without a number, as in 2021
+        ("cpu_op", "torch::autograd::AccumulateGrad", True),
+        ("cpu_op", "autograd::engine::evaluate_function: torch::autograd::CopySlices", True),
+        ("cpu_op", "aten::native_layer_norm_backward", False),
+        ("user_annotation", "PipelineBackward", False),
+    ],
+)
+def test_nodes_without_a_number_are_known_by_their_names(
+    category: str, name: str, is_node: bool, tmp_path: Path
+) -> None:
+    event = {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": 10.0, "dur": 5.0}
+    with opened(written([event], tmp_path / "x.json")) as database:
+        assert database.rows("select is_backward from range") == [(is_node,)]
+
+
 def test_an_input_without_phases_has_no_rows(events: list[Event], tmp_path: Path) -> None:
     work = [e for e in events if e.get("cat") not in ("user_annotation", "cpu_op", "python_function")]
     with opened(written(work, tmp_path / "work.json")) as database:

@@ -3,7 +3,7 @@
 -- The rule's places are changed together; each has its share of what that saves. A rule about late launches saves no more
 -- than the gaps that it is blamed for. A wait costs more than the gap behind it, because the CPU loses its lead; what rules
 -- about idle time save together, the largest first behind what is made ready (which takes its time whatever else waits), is
--- never more than the idle time. Copies that block save besides what
+-- never more than the idle time; where others have most of what one would save alone, its evidence says so. Copies that block save besides what
 -- of them runs beside other work once nothing waits for them, which is never more than what runs with nothing beside it. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Of what others are blamed for it says how much would be saved where that is less than four
@@ -172,6 +172,10 @@ select
                     ),
                     said_ns(found.saving_ns * shared.beside_ns / shared.limit_ns))
             when not shared.is_predicted then found.evidence
+            -- either of two changes closes the same gaps: the larger one has them
+            when shared.is_idle and found.rule <> 'host_work' and found.saving_ns > 0 and 2 * shared.shared_ns < least(shared.saving_ns, shared.limit_ns)
+                then found.evidence || format('; alone it saves {}, most of it idle time that other findings count',
+                    said_ns(found.saving_ns * least(shared.saving_ns, shared.limit_ns) / shared.limit_ns))
             when found.rule not in ('blocking_copy', 'pageable_async_copy', 'synchronisation')
                 then found.evidence || if(
                     found.saving_ns > 0 and 5 * shared.shared_ns < 4 * shared.limit_ns,
