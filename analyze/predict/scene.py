@@ -21,7 +21,7 @@ _CLASSES = """
     select gpu_op_id, list_position({known}, class) - 1 as place
     from _classed_op
     where source_id = {id}"""
-EVERYWHERE = "*"
+EVERYWHERE, RECOMPUTE = "*", "recompute"
 LAUNCH_NS = 5_000  # what one launch of a kernel takes the CPU
 
 
@@ -76,6 +76,8 @@ class Scene:
                 return self._covers[path]
             text = literal(path)
             found = self._intervals(f"range_path.path = {text} or ends_with(range_path.path, '/' || {text})")
+            if not len(found.start) and path == RECOMPUTE:  # that nobody named
+                found = self._cover("select start_ns, end_ns, source_id from _recomputing_stretch")
             if not len(found.start):
                 raise UsageError(
                     f"no such range: {path!r}; `lorabench analyze INPUT --report range_summary` lists them"
@@ -133,12 +135,13 @@ class Scene:
         return [name for name in order if name not in ("copy", "communication", "other")][:count]
 
     def _intervals(self, condition: str) -> Cover:
-        found = self.database.columns(
-            f"""select range.start_ns, range.end_ns
-            from range
-            join range_path using (path_id)
-            where range.source_id = {self.trace.source_id} and range.kind <> 'python' and ({condition})"""
+        return self._cover(
+            f"""select start_ns, end_ns, range.source_id from range
+            join range_path using (path_id) where range.kind <> 'python' and ({condition})"""
         )
+
+    def _cover(self, statement: str) -> Cover:
+        found = self.database.columns(f"from ({statement}) where source_id = {self.trace.source_id}")
         return Cover.apart(found["start_ns"], found["end_ns"])
 
     def instances(self, path: str) -> tuple[Ints, Ints]:

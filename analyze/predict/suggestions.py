@@ -4,7 +4,7 @@ import numpy as np
 
 from ..attribute.intervals import take
 from .changes import Change, micro_batch_counts
-from .scene import EVERYWHERE, Scene
+from .scene import EVERYWHERE, RECOMPUTE, Scene
 
 _PHASES = ("forward", "backward", "optimizer")
 _LARGEST_CLASSES = 3
@@ -15,7 +15,9 @@ def standard(scene: Scene) -> list[Change]:
     """The changes that are possible in a source, each once."""
     waits = scene.points.waits & ~scene.is_queue
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
-    again = {path.rpartition("/")[2] for path in scene.phase_paths("recompute")}  # in many modules, of one name
+    again = {path.rpartition("/")[2] for path in scene.phase_paths(RECOMPUTE)}  # in many modules, of one name
+    unnamed = f"from _recomputing_stretch where source_id = {scene.trace.source_id} limit 1"
+    again = again or {RECOMPUTE for _ in scene.database.rows(unnamed)}
     found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
     adapter_cnt = scene.adapter_cnt
     if not len(scene.work):

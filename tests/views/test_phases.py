@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, opened
+from lorabench.analyze.predict.predictions import what_if
 from lorabench.analyze.store.database import Database
 from lorabench.reports.answer import answer_text
 from lorabench.reports.answer.answer import answer
@@ -103,6 +104,17 @@ def test_where_nobody_names_phases_backward_nodes_tell_them(events: list[Event],
     assert 0.7 * named["forward"] < found["forward"] < 1.1 * named["forward"]
     # those that add gradients up are nodes without a number
     assert counts["backward"] + counts["recompute"] == brute_force(unnamed)["backward"]
+
+
+def test_what_is_recomputed_can_be_left_out_whether_a_range_names_it_or_not(
+    events: list[Event], tmp_path: Path
+) -> None:
+    unnamed = [e for e in events if e.get("name") not in ("forward", "backward", "recompute")]
+    saved = []
+    for trace in (CAPTURE, written(unnamed, tmp_path / "unnamed.json")):
+        with opened(trace) as database:
+            saved.append(what_if(database, ["skip=recompute"]).row(0, named=True)["saving_frac"])
+    assert saved[1] == pytest.approx(saved[0], rel=0.1) and saved[0] > 0.1
 
 
 @pytest.mark.parametrize(
