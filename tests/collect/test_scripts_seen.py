@@ -1,18 +1,22 @@
 """`lorabench collect -- COMMAND`: what it sees of models that scripts compile, train in turns, or adapt themselves."""
 
+import copy
 import csv
+import json
 import os
 import subprocess
 import sys
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import opened
 from lorabench import rundir
 from lorabench.collect.scripts.hook import turns
 
-pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 Write = Callable[[str], Path]
@@ -199,3 +203,92 @@ def test_a_model_that_learns_in_eval_mode_has_forwards_behind_its_first(
 ) -> None:
     collect(tmp_path, "--profiler", "torch", "--", sys.executable, script(IN_EVAL), mode)
     assert ranges(tmp_path)["forward"] == forwards
+
+
+# Optimizers of one parameter each, stepped in the backward; `copied`: of copies, which nobody sees made; `loose`: of
+# parameters in no module. Prints how often all objects were looked at.
+MANY = """
+import copy, gc, sys, torch
+kind, count = sys.argv[1], int(sys.argv[2])
+looks, look = [], gc.get_objects
+gc.get_objects = lambda *generation: looks.append(1) or look(*generation)
+if kind == "adapters":
+    from peft import LoraConfig, get_peft_model
+layer = torch.nn.Linear(8, 8, bias=False)
+for round in range(count if kind != "layers" else 1):
+    if kind == "loose":
+        weights = [torch.nn.Parameter(torch.ones(8, 8))]
+        model = lambda x: x @ weights[0]
+    else:
+        layers = [layer if kind == "copied" else torch.nn.Linear(8, 8) for _ in range(count)]
+        model = torch.nn.Sequential(*layers)
+        model = copy.deepcopy(layer) if kind == "copied" else model
+        if kind == "adapters":
+            model = get_peft_model(model, LoraConfig(r=2, target_modules=["0"]))
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizers = {weight: torch.optim.SGD([weight], 0.01) for weight in weights}
+    def step(weight):
+        optimizers[weight].step()
+        optimizers[weight].zero_grad()
+    for weight in weights:
+        weight.register_post_accumulate_grad_hook(step)
+    for n in range(2):
+        model(torch.ones(2, 8)).square().mean().backward()
+print(len(looks), "looks")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "looks"), [("layers", 40, 0), ("adapters", 4, 0), ("copied", 4, 4), ("loose", 30, 4)]
+)
+@pytest.mark.first(1)
+@pytest.mark.slow
+def test_the_models_of_many_optimizers_are_found_without_a_look_at_all_objects_for_each(
+    kind: str, count: int, looks: int, script: Write, tmp_path: Path
+) -> None:
+    if kind == "adapters":
+        pytest.importorskip("peft")
+    done = collect(tmp_path, "--profiler", "timing", "--", sys.executable, script(MANY), kind, count)
+    assert f"{looks} looks\n" in done.stdout
+    if kind != "loose":
+        (process,) = json.loads((tmp_path / "run" / rundir.SUMMARY).read_text("utf-8"))["processes"]
+        assert process["step_cnt"] == 2 * (1 if kind == "layers" else count)
+
+
+@pytest.mark.slow
+def test_what_memory_is_for_is_written_down_once_of_a_model_with_many_optimizers(script: Write, tmp_path: Path) -> None:
+    collect(tmp_path, "--profiler", "memory", "--", sys.executable, script(MANY), "layers", 4)
+    rows = csv.DictReader((tmp_path / "run" / rundir.LEDGER.format("")).read_text("utf-8").splitlines())
+    assert Counter(row["category"] for row in rows) == {"parameter": 8}
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Any:
+    from lorabench.collect.scripts.hook.models import Models
+    from torch.nn.modules import module
+
+    for kind in ("module", "parameter"):
+        monkeypatch.setattr(module, f"_global_{kind}_registration_hooks", OrderedDict())
+    return Models()
+
+
+def test_a_model_that_got_a_module_around_it_is_found_as_that(models: Any) -> None:
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    assert models.of(torch.optim.SGD(inner.parameters())) == [inner]
+    outer = torch.nn.Sequential(inner)
+    assert models.of(torch.optim.SGD(inner.parameters())) == [outer]
+
+
+def test_a_layer_that_is_put_into_a_copied_model_is_found_in_that(models: Any) -> None:
+    model = copy.deepcopy(torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 2))))
+    model[0][0] = torch.nn.Linear(2, 2)
+    assert models.of(torch.optim.SGD(model[0][0].parameters())) == [model]
+
+
+def test_an_optimizer_has_no_number_of_one_that_is_gone_but_for_the_same_weights(models: Any) -> None:
+    from lorabench.collect.scripts.hook.models import Keys
+
+    keys, weight, found = Keys(models), torch.nn.Parameter(torch.ones(2)), []
+    for _ in range(4):
+        found += [keys.of(torch.optim.SGD(torch.nn.Linear(2, 2).parameters())), keys.of(torch.optim.SGD([weight]))]
+    assert found == [1, 2, 3, 2, 4, 2, 5, 2]

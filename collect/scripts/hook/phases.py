@@ -11,7 +11,6 @@ imports lorabench.annotate or lorabench.span has ranges of its own, and then non
 """
 
 import functools
-import gc
 import os
 import threading
 import time
@@ -21,8 +20,9 @@ from typing import Any, Callable, Iterator, List
 import torch
 from torch import nn
 
-from . import hooked, turns
+from . import hooked
 from .graphs import Graphs, is_compiled, is_compiled_in_place, wrapped_in
+from .models import Keys, Models
 from .process import Process
 from .steps import Steps
 
@@ -62,7 +62,8 @@ class Phases:
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
         self._kept: List[nn.Module] = []
-        self._keys = turns.Keys()
+        self._models = Models()
+        self._keys = Keys(self._models)
         self._graphs = Graphs(_Enter(), _Leave())
         self.on_model: "List[Callable[[nn.Module, Any], None]]" = []  # called with an optimizer's models, and it
 
@@ -208,7 +209,7 @@ class Phases:
             if torch.compiler.is_compiling() or self._is_stepping:
                 return function(*arguments, **named)
             self._is_stepping = True
-            self.clock.begin_optimizer(self._keys.of(arguments[0]) if arguments else 1)
+            self.clock.begin_optimizer(self._key_of(arguments))
             is_open = self.open("optimizer")
             try:
                 return function(*arguments, **named)
@@ -219,6 +220,13 @@ class Phases:
                 self.clock.end_optimizer()
 
         return step
+
+    def _key_of(self, arguments: Any) -> int:
+        """The number of the optimizer that a step is called with."""
+        key = 1
+        with self._process.surviving("optimizers are not told apart"):
+            key = self._keys.of(arguments[0]) if arguments else key
+        return key
 
     def _patch_scaler(self) -> None:
         """A step ends with the scaler's update, too: of losses that overflow it leaves out the optimizer's step."""
@@ -254,12 +262,14 @@ class Phases:
 
     def _found(self, optimizer: Any) -> None:
         """Watch the models that an optimizer trains."""
+        begin = time.perf_counter_ns()
         with self._process.surviving("the model was not found"):
-            for model in _models_of(optimizer):
+            for model in self._models.of(optimizer):
                 if not self._is_seen(model):
                     self._watch(model)
                 for function in self.on_model:
                     function(model, optimizer)
+        self.clock.leave_out(time.perf_counter_ns() - begin)
 
     def _is_seen(self, model: nn.Module) -> bool:
         return any(model is seen() for seen in self._seen)
@@ -357,15 +367,6 @@ def _is_autocast() -> bool:
 
 def _is_in_backward() -> bool:
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-def _models_of(optimizer: Any) -> List[nn.Module]:
-    """The modules that hold parameters of an optimizer and are in no other module."""
-    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    modules = [found for found in gc.get_objects() if issubclass(type(found), nn.Module)]
-    below = {id(child) for module in modules for child in (vars(module).get("_modules") or {}).values()}
-    tops = [module for module in modules if id(module) not in below and "_parameters" in vars(module)]
-    return [module for module in tops if any(id(parameter) in wanted for parameter in module.parameters())]
 
 
 def _upper(module: nn.Module, levels: int) -> Iterator[nn.Module]:

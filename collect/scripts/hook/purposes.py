@@ -6,7 +6,7 @@ optimizer alive.
 
 import weakref
 from pathlib import Path
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
@@ -39,11 +39,10 @@ class Purposes:
         with self._process.surviving("what memory is for is guessed"):
             from ...instruments.ledger import Ledger
 
-            for model, optimizer in [(model(), optimizer()) for model, optimizer in found]:
-                if model is not None and optimizer is not None:
-                    ledger = Ledger([model], [optimizer], with_saved=False, with_inputs=False, is_begun=True)
-                    self._ledgers.append(ledger.__enter__())
-                    ledger.let_go()
+            for model, optimizers in _by_model(found):
+                ledger = Ledger([model], optimizers, with_saved=False, with_inputs=False, is_begun=True)
+                self._ledgers.append(ledger.__enter__())
+                ledger.let_go()
 
     def _stepped(self, _: int) -> None:
         """What comes behind the recording is in no trace."""
@@ -57,3 +56,12 @@ class Purposes:
             for other in others:
                 first.add(other)
             first.write(Path(self._process.path(LEDGER)))
+
+
+def _by_model(found: "List[Tuple[weakref.ref[Any], weakref.ref[Any]]]") -> "List[Tuple[Any, List[Any]]]":
+    """The models that are still there, and the optimizers of each: they may be as many as its parameters."""
+    by_model: "Dict[int, Tuple[Any, List[Any]]]" = {}
+    for model, optimizer in ((model(), optimizer()) for model, optimizer in found):
+        if model is not None and optimizer is not None:
+            by_model.setdefault(id(model), (model, []))[1].append(optimizer)
+    return list(by_model.values())

@@ -114,6 +114,11 @@ class Steps:
         """What was done since the last step (a trace was written) is not the script's: begin with what comes next."""
         self._began_ns = None
 
+    def leave_out(self, spent_ns: int) -> None:
+        """So much of what comes before the next step's end is not the script's."""
+        if self._began_ns is not None:
+            self._began_ns += spent_ns
+
     def _close(self) -> None:
         start, end = self._began_ns, self._ended_ns
         if self._file is None:
