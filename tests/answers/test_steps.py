@@ -228,6 +228,75 @@ def test_a_step_ends_with_its_optimizer(trace: Callable[..., Database]) -> None:
     assert database.rows("select wall_ns from step_summary order by start_ns offset 1") == [(1_000_000,)] * 5
 
 
+FORWARD, BACKWARD = ("forward", 0, 100), ("backward", 100, 200)
+ITERATIONS = {  # what is in each, when and for how long (us); how many steps it is
+    "one after the other": ([FORWARD, BACKWARD, ("optimizer", 310, 20), ("optimizer", 360, 20)], 1),
+    "in the backward": ([FORWARD, BACKWARD, ("optimizer", 151, 8), ("optimizer", 251, 8)], 1),
+    "the last one behind it": ([FORWARD, BACKWARD, ("optimizer", 151, 8), ("optimizer", 360, 20)], 1),
+    "in turn": ([FORWARD, BACKWARD, ("optimizer", 310, 20), ("forward", 400, 50), ("backward", 450, 60),
+                 ("optimizer", 520, 20)], 2),
+    "one loss for each": ([FORWARD, BACKWARD, ("optimizer", 310, 20), ("backward", 400, 60),
+                           ("optimizer", 470, 20)], 2),
+    "in its closure": ([("optimizer", 0, 400), ("forward", 10, 90), BACKWARD], 1),
+}  # fmt: skip
+
+
+def nodes(begin: float, length: float, root: int) -> list[Event]:
+    """The nodes of a backward, each 20 us one with a lower number."""
+    node = {"cat": "cpu_op"}
+    return [
+        annotation("MmBackward0", begin + 20 * place, 19)
+        | node | {"args": {"Sequence number": root - place, "Fwd thread id": 1}}
+        for place in range(int(length / 20))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_on_gpu", [False, True], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("shown_by", ["ranges", "operators"])
+@pytest.mark.parametrize(("parts", "step_cnt"), ITERATIONS.values(), ids=ITERATIONS)
+@pytest.mark.first(4)
+def test_optimizers_between_which_no_backward_begins_are_one_step(
+    parts: list[tuple[str, int, int]], step_cnt: int, shown_by: str, is_on_gpu: bool, tmp_path: Path
+) -> None:
+    """On a GPU what runs in the backward is on autograd's thread, and something is launched all the time."""
+    events: list[Event] = []
+    for number in range(6):
+        start = 10_000 + STEP_US * number
+        events += launches(start + 5, ["gemm"] * 60, 1 + 100 * number) if is_on_gpu else []
+        for place, (part, begin, length) in enumerate(parts):
+            is_inner = part == "optimizer" and 0 < begin < 300
+            if part == "optimizer":
+                found = [annotation("Optimizer.step#SGD.step", start + begin, length)]
+            elif shown_by == "ranges":
+                found = [annotation(part, start + begin, length)]
+            else:
+                found = nodes(start + begin, length, 100 * (number + 1) + 30 * place) if part == "backward" else []
+            is_autograds = is_on_gpu and (is_inner or "MmBackward0" in [event["name"] for event in found])
+            events += [event | {"tid": 2 if is_autograds else 1} for event in found]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        in_two = "select count(*) from _step where start_ns between 12_000_000 and 13_900_000 group by thread_id"
+        counts = database.rows(f"{in_two} order by 1 desc")
+        turns = database.rows("select max(turn_id) from _turned_step where not is_beside")
+    assert counts[0] == (2 * step_cnt,)
+    if shown_by == "ranges" or not is_on_gpu:  # else nothing says which thread waits for autograd's
+        assert len(counts) == 1 and turns[0][0] in (6 * step_cnt, 6 * step_cnt - 1)
+
+
+def test_steps_that_replay_a_graph_end_with_their_optimizers_all_the_same(tmp_path: Path) -> None:
+    """Their backward was seen when the graph was made, and then no more."""
+    events: list[Event] = []
+    for number in range(6):
+        start = 10_000 + STEP_US * number
+        called = launches(start + 20, KERNELS, 1 + 1000 * number)
+        called[0] |= {"name": "cudaLaunchKernel" if number < 2 else "cudaGraphLaunch"}
+        events += [*called, annotation("Optimizer.step#SGD.step", start + 500, 30)]
+        events += [annotation("backward", start + 100, 200)] if number < 2 else []
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    with analyze([tmp_path / "trace.json"], tmp_path / "x.duckdb") as database:
+        assert steps(database) == [("optimizer", number, len(KERNELS)) for number in range(1, 7)]
+
+
 def test_a_first_step_that_is_left_out_has_its_number_all_the_same(tmp_path: Path) -> None:
     """As in steps.csv of a run: of a first one that did more nobody knows when it began."""
     events = launches(10_000, KERNELS, 1)
