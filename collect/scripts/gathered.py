@@ -31,7 +31,7 @@ _PIPED = "; a pipe is not handed on, as each pass reads it from its start: give 
 Record = dict[str, Any]
 
 
-_STEP_COMMAS = 11  # of a line that was written whole
+_STEP_COMMAS = 12  # of a line that was written whole
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Step:
     """A step of one process: when it began, how long it took, tokens that the model got (0: not known), how long it
     waited for batches of loaders, how many, and by how many workers they were made. Of what attention masks told (0:
     nothing): tokens, those that are no padding, and all if batches were padded to their longest sequence. How many
-    backwards it had, calls of optimizers, and a number for those that were called (hook/turns.py).
+    backwards it had, calls of optimizers, a number for those that were called (hook/turns.py), and forwards without
+    gradients or in eval mode, of which no backward came.
     """
 
     start_ns: int
@@ -54,6 +55,7 @@ class Step:
     backward_cnt: int = 0
     optimizer_cnt: int = 0
     optimizer_key: int = 0
+    unlearned_cnt: int = 0
     number: int | None = None  # where it is not that of its place
 
 

@@ -86,6 +86,8 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
         }  # fmt: skip
         if loader := timing.get("loader"):
             summary["loader"] = loader
+        if by_batches := _by_batches(counted):
+            summary["by_batches"] = by_batches
         if padding:
             summary["padding"] = padding
         if micro_step_cnt := _micro_step_cnt(counted):
@@ -95,11 +97,26 @@ def summarise(command: list[str], results: dict[str, Result], walls: dict[str, f
 
 
 def _usual(steps: list[Step]) -> list[Step]:
-    """The steps with as many batches of loaders as most have: those that evaluate take more, which are no input of the
-    training.
+    """The steps without those that evaluate, of which batches are no input of the training.
+
+    Other numbers of batches alone say nothing: Accelerate's loaders are one batch ahead, so that the first step of an
+    epoch takes one more and the last one less.
     """
-    count = statistics.mode(step.batch_cnt for step in steps)
-    return [step for step in steps if step.batch_cnt == count]
+    batch_cnt = statistics.mode(step.batch_cnt for step in steps)
+    unlearned_cnt = statistics.median(step.unlearned_cnt for step in steps)
+    return [step for step in steps if step.batch_cnt <= batch_cnt or step.unlearned_cnt <= unlearned_cnt]
+
+
+def _by_batches(steps: list[Step]) -> list[dict[str, float]]:
+    """How long steps take by how many batches of loaders they take: the quartiles; empty where all take as many."""
+    found = []
+    for batch_cnt in sorted({step.batch_cnt for step in steps}):
+        walls = [step.wall_ns for step in steps if step.batch_cnt == batch_cnt]
+        low, median, high = statistics.quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
+        found.append(
+            {"batch_cnt": batch_cnt, "step_cnt": len(walls), "low_ns": low, "median_ns": median, "high_ns": high}
+        )
+    return found if len(found) > 1 else []
 
 
 def _padding(steps: list[Step]) -> dict[str, float] | None:
@@ -136,13 +153,14 @@ def _slowest_loader(trained: list[tuple[Record, list[Step]]]) -> dict[str, float
 def _loader(steps: list[Step]) -> dict[str, float] | None:
     """How long steps wait for the batches of loaders, and what the fastest takes beside that; None without any."""
     usual = _usual(steps)
-    if not usual[0].batch_cnt:
+    batch_cnt = statistics.fmean(step.batch_cnt for step in usual)
+    if not batch_cnt:
         return None
     return {
         "waited_ns": statistics.fmean(step.waited_ns for step in usual),
         "step_ns": statistics.fmean(step.wall_ns for step in usual),
         "own_ns": min(step.wall_ns - step.waited_ns for step in usual),
-        "batch_cnt": usual[0].batch_cnt,
+        "batch_cnt": batch_cnt,
         "worker_cnt": statistics.mode(step.worker_cnt for step in usual),
         "core_cnt": len(os.sched_getaffinity(0)),  # more workers than these torch warns of
     }

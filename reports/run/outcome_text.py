@@ -62,7 +62,7 @@ def costs(path: Path, summary: dict[str, Any]) -> Iterator[str]:
     is_apart = width > _UNEVEN_FRAC
     is_one = steps is not None and steps.step_cnt == 1
     if is_apart and (work := _other_work(path, summary)):
-        yield f"steps differ in what they compute: {work}; their median says little"
+        yield work
     elif is_apart and (waited := _burst(summary)):
         yield waited
     elif is_apart:
@@ -100,15 +100,29 @@ def _said(cost: float, width: float, is_one: bool) -> str:
 
 
 def _other_work(path: Path, summary: dict[str, Any]) -> str:
-    """How long steps of each number of tokens take, where these explain how unlike steps are; else ""."""
+    """How long steps take by their number of tokens, or of batches, where one of these explains how unlike they are."""
     if "command" not in summary:  # of other runs a step may be rows of several adapters
         return ""
-    groups = {tokens: walls for tokens, walls in run_steps.by_tokens(path).items() if len(walls) >= noise.LEAST_STEPS}
-    if not 2 <= len(groups) <= _MOST_SIZES:
+    by_tokens = {
+        f"{tokens:,} tokens": tuple(statistics.quantiles(walls, n=4, method="inclusive"))
+        for tokens, walls in run_steps.by_tokens(path).items()
+        if len(walls) >= noise.LEAST_STEPS
+    }
+    by_batches = {
+        f"{group['batch_cnt']}": (group["low_ns"], group["median_ns"], group["high_ns"])
+        for group in summary.get("by_batches", ())
+        if group["step_cnt"] >= noise.LEAST_STEPS
+    }
+    return _explained("differ in what they compute", by_tokens) or _explained(
+        "take unlike numbers of batches", by_batches
+    )
+
+
+def _explained(how: str, groups: dict[str, tuple[float, ...]]) -> str:
+    """How long the steps of each group take, by their quartiles; "" where those of a group are unlike one another."""
+    if not 2 <= len(groups) <= _MOST_SIZES or any(
+        high - low > _UNEVEN_FRAC / 2 * middle for low, middle, high in groups.values()
+    ):
         return ""
-    for walls in groups.values():
-        low, middle, high = statistics.quantiles(walls, n=4, method="inclusive")
-        if high - low > _UNEVEN_FRAC / 2 * middle:
-            return ""
-    told = [f"those of {tokens:,} tokens take {said_ns(statistics.median(walls))}" for tokens, walls in groups.items()]
-    return ", ".join(told)
+    told = ", ".join(f"those of {name} take {said_ns(median)}" for name, (_, median, _) in groups.items())
+    return f"steps {how}: {told}; their median says little"

@@ -292,3 +292,33 @@ def test_an_optimizer_has_no_number_of_one_that_is_gone_but_for_the_same_weights
     for _ in range(4):
         found += [keys.of(torch.optim.SGD(torch.nn.Linear(2, 2).parameters())), keys.of(torch.optim.SGD([weight]))]
     assert found == [1, 2, 3, 2, 4, 2, 5, 2]
+
+
+EVALUATES = """
+import sys, torch
+data = torch.utils.data.DataLoader(torch.randn(24, 8), batch_size=4)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def evaluate():
+    for x in data:
+        model(x)
+for epoch in range(4):
+    for x in data:
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.train(sys.argv[1] == "without gradient")
+    with torch.set_grad_enabled(sys.argv[1] == "in eval mode"):
+        evaluate()
+    model.train()
+"""
+
+
+@pytest.mark.parametrize("how", ["without gradient", "in eval mode"])
+@pytest.mark.first(1)
+@pytest.mark.slow
+def test_a_script_that_evaluates_is_seen_to(how: str, script: Write, tmp_path: Path) -> None:
+    collect(tmp_path, "--profiler", "timing", "--", sys.executable, script(EVALUATES), how)
+    found = json.loads((tmp_path / "run" / rundir.SUMMARY).read_text("utf-8"))
+    assert found["step_cnt"] == 23 and found["loader"]["batch_cnt"] == 1
+    assert [(group["batch_cnt"], group["step_cnt"]) for group in found["by_batches"]] == [(1, 20), (7, 3)]

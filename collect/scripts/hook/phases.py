@@ -326,8 +326,11 @@ class _Enter:
         if len(_calls.open) > 1:
             return
         if not torch.is_grad_enabled():
+            phases.clock.add_unlearned()
             _calls.open[-1] = phases.open("forward without gradient")
-        elif phases.learns(module):
+        elif not phases.learns(module):
+            phases.clock.add_unlearned()
+        else:
             phases.clock.activity()
             phases.add_called(arguments, named)
             _calls.open[-1] = phases.open("forward")

@@ -33,6 +33,7 @@ class Steps:
         self._waited_ns = self._batches = self._workers = 0
         self._masked = (0, 0, 0)
         self._backwards = self._optimizers = 0
+        self._unlearned = [0, 0]  # forwards of this step, and of the next one, from which nothing is learned
         self._forget_turns()
         self._file: int | None = None
         process.at_end(self._finish)
@@ -105,6 +106,10 @@ class Steps:
         """Count a backward: of a step that has several each belongs to a micro step, or to an optimizer of its own."""
         self._backwards += 1
 
+    def add_unlearned(self) -> None:
+        """Count a forward from which nothing is learned; behind an optimizer that is none of the step that it ended."""
+        self._unlearned[self._ended_ns is not None] += 1
+
     def add_mask(self, token_cnt: int, real_cnt: int, longest_cnt: int) -> None:
         """Count tokens of an attention mask: all, those that are no padding, and if the longest sequence had none."""
         masked = self._masked
@@ -125,12 +130,13 @@ class Steps:
             self._file = os.open(self._process.path(SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         key = self._numbers.setdefault(frozenset(self._stepped), len(self._numbers))
         counted = [self._tokens, self._waited_ns, self._batches, self._workers, *self._masked]
-        counted += [self._backwards, self._optimizers, key]
+        counted += [self._backwards, self._optimizers, key, self._unlearned[0]]
         os.write(self._file, b",".join(b"%d" % n for n in (start or 0, (end or 0) - (start or 0), *counted)) + b"\n")
         self._began_ns, self._ended_ns, self._tokens = end, None, 0
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
         self._backwards = self._optimizers = 0
+        self._unlearned = [self._unlearned[1], 0]
         self._stepped.clear()
         self._note_turn(key)
         if not self.begins_turn:
@@ -164,6 +170,7 @@ class Steps:
         self._waited_ns = self._batches = 0
         self._masked = (0, 0, 0)
         self._backwards = self._optimizers = 0
+        self._unlearned = [0, 0]
         self._forget_turns()
         for function in self.on_fork:
             function()
