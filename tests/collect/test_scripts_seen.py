@@ -322,3 +322,61 @@ def test_a_script_that_evaluates_is_seen_to(how: str, script: Write, tmp_path: P
     found = json.loads((tmp_path / "run" / rundir.SUMMARY).read_text("utf-8"))
     assert found["step_cnt"] == 23 and found["loader"]["batch_cnt"] == 1
     assert [(group["batch_cnt"], group["step_cnt"]) for group in found["by_batches"]] == [(1, 20), (7, 3)]
+
+
+# What is printed: tokens of each step (of a turn: of three) are 6, or 12 where two micro steps or batches have them.
+TOKENS = """
+import sys, torch
+kind, ids = sys.argv[1], torch.ones(2, 3, dtype=torch.long)
+models = [torch.nn.Sequential(torch.nn.Embedding(4, 4), torch.nn.Linear(4, 1)) for _ in range(2)]
+
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = models[0]
+    def forward(self, features):
+        return sum(self.inner(one["input_ids"]).square().mean() for one in features)
+
+optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in models]
+loss = Loss()
+if kind == "list":
+    optimizers[0] = torch.optim.SGD(loss.parameters(), 0.1)
+def learn(which, ids):
+    models[which](ids).square().mean().backward()
+for n in range(4):
+    if kind == "list":
+        mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+        loss([dict(input_ids=ids.clone(), attention_mask=mask) for _ in range(2)]).backward()
+    else:
+        learn(0, ids)
+    if kind == "micro":
+        learn(0, ids)
+    optimizers[0].step()
+    if kind == "filled":
+        ids.fill_(2)
+    if kind in ("turns", "filled"):
+        for _ in range(2):
+            learn(1, ids)
+            optimizers[1].step()
+"""
+
+
+@pytest.mark.parametrize(("kind", "count"), [("turns", 6), ("filled", 12), ("micro", 12), ("list", 12)])
+@pytest.mark.first(2)
+@pytest.mark.slow
+def test_the_tokens_of_a_step_are_those_of_its_batches(kind: str, count: int, script: Write, tmp_path: Path) -> None:
+    collect(tmp_path, "--profiler", "timing", "--", sys.executable, script(TOKENS), kind)
+    steps = csv.DictReader((tmp_path / "run" / rundir.STEPS).read_text("utf-8").splitlines())
+    assert [int(row["computed_token_cnt"]) for row in steps] == [count] * 3
+    padding = rundir.read_summary(tmp_path / "run").get("padding")
+    assert padding == ({"token_cnt": 12, "real_token_cnt": 6, "longest_token_cnt": 8} if kind == "list" else None)
+
+
+@pytest.mark.parametrize(("mode", "says"), [("train", True), ("eval", False)])
+@pytest.mark.slow
+def test_an_evaluation_with_gradients_is_told_to_do_without(
+    mode: str, says: bool, script: Write, tmp_path: Path
+) -> None:
+    done = collect(tmp_path, "--profiler", "timing", "--", sys.executable, script(IN_EVAL), mode)
+    assert ("3 forwards in eval mode kept what a backward needs, and none was seen" in done.stderr) == says
+    assert ("torch.no_grad()" in done.stderr) == says

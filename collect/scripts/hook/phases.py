@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from . import hooked
+from .batches import Called, masks
 from .graphs import Graphs, is_compiled, is_compiled_in_place, wrapped_in
 from .models import Keys, Models
 from .process import Process
@@ -64,6 +65,10 @@ class Phases:
         self._kept: List[nn.Module] = []
         self._models = Models()
         self._keys = Keys(self._models)
+        self._called = Called()
+        clock.on_step.append(self._called.begin_step)
+        self._eval_cnt = 0  # forwards in eval mode with gradients that nothing was learned from
+        process.at_end(self._tell_of_evaluation)
         self._graphs = Graphs(_Enter(), _Leave())
         self.on_model: "List[Callable[[nn.Module, Any], None]]" = []  # called with an optimizer's models, and it
 
@@ -95,6 +100,18 @@ class Phases:
         """
         self._was_in_eval = not model.training
         return model.training or self._learns_in_eval
+
+    def add_unlearned(self, has_gradients: bool) -> None:
+        """Count a forward that nothing is learned from."""
+        self.clock.add_unlearned()
+        self._eval_cnt += has_gradients
+
+    def _tell_of_evaluation(self) -> None:
+        if self._eval_cnt and not self._learns_in_eval:
+            self._process.note(
+                f"{self._eval_cnt} forwards in eval mode kept what a backward needs, and none was seen: an evaluation "
+                "is faster and takes less memory under torch.no_grad()"
+            )
 
     def _count_backward(self) -> None:
         self._learns_in_eval |= self._was_in_eval
@@ -151,25 +168,26 @@ class Phases:
             batch = ranged(loader)
             if not torch.compiler.is_compiling():
                 self.clock.add_batch(time.perf_counter_ns() - begin, getattr(loader, "_num_workers", 0))
-                self._has_masks |= self.add_mask(batch)
+                self._has_masks |= self.add_masks(batch)
             return batch
 
         return fetch
 
     def add_called(self, arguments: Any, named: Any) -> None:
         """Count the tokens that a model is called with, and their padding where no loader's batches told it."""
-        self.clock.add_tokens(_tokens(arguments, named))
+        with self._process.surviving("tokens are not counted"):
+            self.clock.add_tokens(self._called.token_cnt(arguments, named, self.clock.single_cnt))
         if not self._has_masks:
-            self.add_mask(named)
+            self.add_masks(named, *arguments)
 
-    def add_mask(self, batch: Any) -> bool:
-        """Count the padding of a batch that has a mask of its tokens on the CPU; whether it has one."""
-        mask = _mask(batch) if self._counts_padding else None
-        if mask is None:
-            return False
-        by_row = (mask != 0).sum(1)
-        self.clock.add_mask(mask.numel(), int(by_row.sum()), len(mask) * int(by_row.max()))
-        return True
+    def add_masks(self, *batches: Any) -> bool:
+        """Count the padding of batches that have masks of their tokens on the CPU; whether any has."""
+        has_any = False
+        with self._process.surviving("padding is not counted"):
+            for mask in masks(*batches) if self._counts_padding else ():
+                by_row, has_any = (mask != 0).sum(1), True
+                self.clock.add_mask(mask.numel(), int(by_row.sum()), len(mask) * int(by_row.max()))
+        return has_any
 
     def _without_hooks(self, function: Any) -> Any:
         """The function with no hook of this process on the models."""
@@ -326,10 +344,10 @@ class _Enter:
         if len(_calls.open) > 1:
             return
         if not torch.is_grad_enabled():
-            phases.clock.add_unlearned()
+            phases.add_unlearned(has_gradients=False)
             _calls.open[-1] = phases.open("forward without gradient")
         elif not phases.learns(module):
-            phases.clock.add_unlearned()
+            phases.add_unlearned(has_gradients=True)
         else:
             phases.clock.activity()
             phases.add_called(arguments, named)
@@ -378,20 +396,3 @@ def _upper(module: nn.Module, levels: int) -> Iterator[nn.Module]:
     if levels and not is_compiled(module):
         for child in module.children():
             yield from _upper(child, levels - 1)
-
-
-def _tokens(arguments: Any, named: Any) -> int:
-    """Token ids in what a model was called with; 0 where none are to be seen."""
-    for value in (named, *arguments):
-        ids: Any | None = value.get("input_ids") if hasattr(value, "get") else value
-        if isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32):
-            return int(ids.numel())
-    return 0
-
-
-def _mask(batch: Any) -> Any:
-    """The attention mask of a batch, a row for each of its sequences, where it is to be seen without waiting."""
-    mask: Any = batch.get("attention_mask") if hasattr(batch, "get") else None
-    if type(mask) is not torch.Tensor or mask.dim() != 2 or not mask.numel() or mask.device.type != "cpu":
-        return None
-    return None if mask.is_floating_point() else mask

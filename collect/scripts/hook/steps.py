@@ -56,13 +56,13 @@ class Steps:
         self._stepped: Set[int] = set()  # the keys of those of this step
         self._numbers: Dict[FrozenSet[int], int] = {frozenset(): turns.UNKNOWN}
         self._keys: List[int] = []  # of the last steps
-        self._single_cnt = 0
+        self.single_cnt = 0  # steps of one optimizer, of which a turn has several
         self._may_turn = True  # that no turn was seen yet says nothing
 
     @property
     def begins_turn(self) -> bool:
         """Whether what comes next begins a step, and is not the next part of a turn."""
-        return self._single_cnt % self.turn == 0
+        return self.single_cnt % self.turn == 0
 
     @property
     def steps_named(self) -> str:
@@ -148,14 +148,14 @@ class Steps:
 
     def _note_turn(self, key: int) -> None:
         """Turns begin when the first optimizer steps again behind another; they end when it was another's turn."""
-        self._single_cnt += 1
+        self.single_cnt += 1
         self._keys = [*self._keys[-turns.MOST :], key]
         if self.turn > 1:
             if len(self._keys) > self.turn and not turns.is_same(key, self._keys[-1 - self.turn]):
                 self.turn, self._may_turn = 1, False
         elif self._may_turn and key == self._keys[0] and len(set(self._keys) - {turns.UNKNOWN}) > 1:
-            self.turn, self.count = self._single_cnt - 1, 1
-        self._may_turn &= len(self._keys) == self._single_cnt
+            self.turn, self.count = self.single_cnt - 1, 1
+        self._may_turn &= len(self._keys) == self.single_cnt
 
     def _finish(self) -> None:
         self.on_step.clear()
