@@ -1,7 +1,7 @@
 """How a run of `lorabench collect` went and what it measured, a line each."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def _other_work(path: Path, summary: dict[str, Any]) -> str:
     )
 
 
-def _explained(how: str, groups: dict[str, tuple[float, ...]]) -> str:
+def _explained(how: str, groups: Mapping[str, tuple[float, ...]]) -> str:
     """How long the steps of each group take, by their quartiles; "" where those of a group are unlike one another."""
     if not 2 <= len(groups) <= _MOST_SIZES or any(
         high - low > _UNEVEN_FRAC / 2 * middle for low, middle, high in groups.values()
