@@ -285,6 +285,15 @@ def test_a_layer_that_is_put_into_a_copied_model_is_found_in_that(models: Any) -
     assert models.of(torch.optim.SGD(model[0][0].parameters())) == [model]
 
 
+def test_copies_that_a_model_is_made_of_need_no_look_at_all_objects(
+    models: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("gc.get_objects")
+    layer = torch.nn.TransformerEncoderLayer(4, 2, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)  # of copies of the layer
+    assert models.of(torch.optim.SGD(model.parameters())) == [model]
+
+
 def test_an_optimizer_has_no_number_of_one_that_is_gone_but_for_the_same_weights(models: Any) -> None:
     from lorabench.collect.scripts.hook.models import Keys
 

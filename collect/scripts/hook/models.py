@@ -135,17 +135,15 @@ class Models:
         """A module is about to get a parameter or a module."""
         if torch.compiler.is_compiling():
             return
-        self._note(module)
-        if isinstance(part, nn.Module):
-            self._note(part)
-            self._is_stale |= self._tops.get(part) is not None
-
-    def _note(self, module: nn.Module) -> None:
-        """Of one that has something in it at first sight nobody saw what else is made of it, or around it."""
         if self._made.get(module) is None:
             self._made.put(module, True)
+            # Of one that has something in it at first sight nobody saw what it is a part of.
             inside = (vars(module).get(kind) or {} for kind in ("_modules", "_parameters"))
-            self._knows_all &= all(part is None for parts in inside for part in parts.values())
+            self._knows_all &= all(found is None for parts in inside for found in parts.values())
+        if isinstance(part, nn.Module):
+            if self._made.get(part) is None:
+                self._made.put(part, True)
+            self._is_stale |= self._tops.get(part) is not None
 
 
 class Keys:
