@@ -119,10 +119,13 @@ def _other_work(path: Path, summary: dict[str, Any]) -> str:
 
 
 def _explained(how: str, groups: Mapping[str, tuple[float, ...]]) -> str:
-    """How long the steps of each group take, by their quartiles; "" where those of a group are unlike one another."""
-    if not 2 <= len(groups) <= _MOST_SIZES or any(
-        high - low > _UNEVEN_FRAC / 2 * middle for low, middle, high in groups.values()
-    ):
+    """How long the steps of each group take, by their quartiles; "" where those of one are as unlike as all."""
+    if not 2 <= len(groups) <= _MOST_SIZES:
+        return ""
+    medians = [median for _, median, _ in groups.values()]
+    widths = [high - low for low, _, high in groups.values()]
+    are_apart = any(width > _UNEVEN_FRAC * median for width, median in zip(widths, medians, strict=True))
+    if are_apart or max(widths) > max(medians) - min(medians):
         return ""
     told = ", ".join(f"those of {name} take {said_ns(median)}" for name, (_, median, _) in groups.items())
     return f"steps {how}: {told}; their median says little"

@@ -57,10 +57,16 @@ UNLIKE = (
 )
 
 
+WALLS = {3: (70, 100, 130), 2: (50, 68, 86), 1: (28, 36, 44)}  # of a machine that is busy, too
+NOISY = [step(count, walls[number % 3]) for number in range(6) for count, walls in WALLS.items()]
+BUSY = [step(2, wall) for wall in (36, 68, 100) * 6]
+BUSIER = [step(1 + number % 2, wall) for number in range(6) for wall in (36, 68, 100)]
+
+
 @pytest.mark.parametrize(
     ("steps", "says"),
-    [(AHEAD, UNLIKE), ([step(2, wall) for wall in (36, 68, 100) * 6], "is the machine busy? Collect again")],
-    ids=["ahead", "busy"],
+    [(AHEAD, UNLIKE), (NOISY, UNLIKE), (BUSY, "Collect again"), (BUSIER, "Collect again")],
+    ids=["ahead", "noisy", "busy", "busier"],
 )
 def test_steps_that_differ_by_the_batches_they_take_are_not_advised_to_be_collected_again(
     steps: list[Step], says: str, tmp_path: Path
