@@ -85,3 +85,26 @@ def test_the_forward_is_what_lies_between_its_operators_and_in_the_models_own_ra
     for (found_by, forward, wall), (model,) in zip(steps, ranges[1:], strict=True):
         assert found_by == "optimizer"  # a range that repeats beside the backward is no step
         assert 2 * pause_s * 1e9 < model <= forward < wall - 0.9 * pause_s * 1e9
+
+
+def test_an_optimizer_within_the_backward_is_the_optimizers(tmp_path: Path) -> None:
+    """As where each parameter has its own, which steps as soon as the gradient is there."""
+    model = blocks(2)
+    for parameter in model.parameters():
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        parameter.register_post_accumulate_grad_hook(lambda _, own=optimizer: own.step())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for step in range(5):
+            with torch.profiler.record_function(f"step {step}"):
+                with torch.profiler.record_function("forward"):
+                    hidden = torch.randn(32, 64)
+                    for block in model:
+                        hidden = block(hidden)
+                with torch.profiler.record_function("backward"):
+                    hidden.square().mean().backward()
+    profiler.export_chrome_trace(str(tmp_path / "x.json"))
+    with opened(tmp_path / "x.json") as database:
+        steps = database.rows("select backward_ns, optimizer_ns from step_summary")
+        ranges = database.rows("select end_ns - start_ns from range join name using (name_id) where text = 'backward'")
+    assert len(steps) == 5 and all(optimizer > 0 for _, optimizer in steps)
+    assert [backward + optimizer for backward, optimizer in steps] == [length for (length,) in ranges]

@@ -1,7 +1,8 @@
 -- A row is a step and how long the CPU was in each phase of it; NULL where nothing says.
 --
 -- By the names of the annotations in it on its thread, see phase_of: the outermost of a phase count. A forward within the
--- backward is recomputation and counts as backward; what is within the optimizer's range (its closure) counts as what it is.
+-- backward is recomputation and counts as backward; what is within the optimizer's range (its closure) counts as what it is, and so
+-- does an optimizer within the backward, as of each parameter.
 -- Where no name says forward or backward, operators do: those that backward nodes point to by sequence number, on the
 -- step's thread, and the nodes on any thread of its process. Then it is the time from the first to the last of them, up to one
 -- of the other kind or a named phase, with Python between them, and for the forward an annotation around it that holds nothing else
@@ -47,7 +48,8 @@ nested as (
         coalesce(end_ns <= max(end_ns) over same_before, false)
         or phase = 'forward' and coalesce(end_ns <= max(if(phase = 'backward', end_ns, null)) over before, false) as is_inner,
         phase <> 'optimizer'
-        and coalesce(end_ns <= max(if(phase = 'optimizer', end_ns, null)) over before, false) as is_in_optimizer
+        and coalesce(end_ns <= max(if(phase = 'optimizer', end_ns, null)) over before, false) as is_in_optimizer,
+        phase = 'optimizer' and coalesce(end_ns <= max(if(phase = 'backward', end_ns, null)) over before, false) as is_in_backward
     from named
     window
         same_before as (
@@ -65,7 +67,9 @@ by_name as (
         sum(wall_ns) filter (phase = 'data')::bigint as data_ns,
         sum(wall_ns) filter (phase = 'h2d')::bigint as h2d_ns,
         sum(wall_ns) filter (phase = 'forward')::bigint as forward_ns,
-        sum(wall_ns) filter (phase = 'backward')::bigint as backward_ns,
+        (
+            sum(wall_ns) filter (phase = 'backward') - coalesce(sum(wall_ns) filter (is_in_backward), 0)
+        )::bigint as backward_ns,
         (
             sum(wall_ns) filter (phase = 'optimizer') - coalesce(sum(wall_ns) filter (is_in_optimizer), 0)
         )::bigint as optimizer_ns
