@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +270,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     for kind in ("module", "parameter"):
         monkeypatch.setattr(module, f"_global_{kind}_registration_hooks", OrderedDict())
-    return Models()
+    return Models(lambda what: nullcontext())
 
 
 def test_a_model_that_got_a_module_around_it_is_found_as_that(models: Any) -> None:

@@ -9,7 +9,8 @@ import gc
 import itertools
 import sys
 import weakref
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from contextlib import AbstractContextManager
+from typing import Any, Callable, Dict, Iterable, List, Set, Tuple
 
 import torch
 from torch import nn
@@ -42,7 +43,9 @@ class ByIdentity:
 class Models:
     """Knows the modules that are in no other one, and what is in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, surviving: "Callable[[str], AbstractContextManager[None]]") -> None:
+        """`surviving(what)` lets the script go on whatever fails inside (Process.surviving)."""
+        self._surviving = surviving
         self._tops = ByIdentity()
         self._layers = ByIdentity()  # a number for each, also behind another look
         self._numbers = itertools.count(1)
@@ -135,6 +138,12 @@ class Models:
         """A module is about to get a parameter or a module."""
         if torch.compiler.is_compiling():
             return
+        with self._surviving("modules are not noted"):
+            self._note(module, part)
+            return
+        self._knows_all = False
+
+    def _note(self, module: nn.Module, part: Any) -> None:
         if self._made.get(module) is None:
             self._made.put(module, True)
             # Of one that has something in it at first sight nobody saw what it is a part of.

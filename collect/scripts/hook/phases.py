@@ -63,7 +63,7 @@ class Phases:
         self._seen: "List[weakref.ref[nn.Module]]" = []  # a script that lets a model go frees its memory
         # Let go behind destroy_process_group(), torch's reducer may wait for gloo's thread, which waits for the GIL.
         self._kept: List[nn.Module] = []
-        self._models = Models()
+        self._models = Models(process.surviving)
         self._keys = Keys(self._models)
         self._called = Called()
         clock.on_step.append(self._called.begin_step)
