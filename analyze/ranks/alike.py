@@ -64,21 +64,23 @@ def _reason(members: list[Member], pipelines: set[int]) -> str | None:
     return None
 
 
-def _mean(members: list[Member]) -> list[Milestone]:
-    """The plan of a rank that is like all: the means, and blocked where at least half are, as long behind the launch as
-    these are.
-    """
+def _usual(parts: Collection[list[Milestone]]) -> dict[tuple[int, int], int]:
+    """When each milestone is on average, and blocked where at least half are, as long behind the launch as they."""
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for member in members:
-        launched = {point.number: point.own for point in member.plan if point.kind == LAUNCH}
-        for own, kind, number in member.plan:
+    for part in parts:
+        launched = {point.number: point.own for point in part if point.kind == LAUNCH}
+        for own, kind, number in part:
             found[kind, number].append(max(0, own - launched[number]) if kind == BLOCK else own)
-    mean = {key: round(sum(of) / len(of)) for key, of in found.items() if 2 * len(of) >= len(members)}
-    plan = [
-        Milestone(mean[LAUNCH, number] + own if kind == BLOCK else own, kind, number)
-        for (kind, number), own in mean.items()
-    ]
-    return sorted(plan)
+    mean = {key: round(sum(of) / len(of)) for key, of in found.items() if 2 * len(of) >= len(parts)}
+    return {
+        (kind, number): mean[LAUNCH, number] + own if kind == BLOCK else own for (kind, number), own in mean.items()
+    }
+
+
+def _mean(members: list[Member]) -> list[Milestone]:
+    """The plan of a rank that is like all."""
+    usual = _usual([member.plan for member in members])
+    return sorted(Milestone(own, kind, number) for (kind, number), own in usual.items())
 
 
 def _caught_up(members: list[Member], late: Mapping[tuple[int, int], Late]) -> list[list[Milestone]]:
@@ -89,58 +91,71 @@ def _caught_up(members: list[Member], late: Mapping[tuple[int, int], Late]) -> l
 
     Where it is work that makes them late all ranks share it: each is as the mean of all. A way is that to the last
     collective of a step (|), from the one of the step before: what a rank does behind it makes it late for the next.
+    A step ends some time behind its last collective, or before it where a CPU that is late ends it while the device has
+    still to come there: that is as for the others if the rank is late on one way or the other.
     """
-    steps, parts = _ways(members)
+    steps, ways = _ways(members)
+    of = [[late.get((member.source_id, step)) for member in members] for step in steps]
+    none: list[Late | None] = [None] * len(members)
     plans: list[list[Milestone]] = [[] for _ in members]
     ends = [0] * len(members)
-    for place, step in enumerate(steps):
-        slow = [(member.source_id, step) in late for member in members]
-        shares = any(why.by_work for member in members if (why := late.get((member.source_id, step))))
-        others = [part[place] for part, is_slow in zip(parts, slow, strict=True) if shares or not is_slow]
-        usual: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for point in (point for part in others for point in part):
-            usual[point.kind, point.number].append(point.own)
-        mean = {key: round(sum(of) / len(of)) for key, of in usual.items() if 2 * len(of) >= len(others)}
-        for n, part in enumerate(parts):
-            kept = _like(mean, part[place]) if mean and (shares or slow[n]) else part[place]
-            plans[n] += [Milestone(ends[n] + point.own, point.kind, point.number) for point in kept]
-            ends[n] = plans[n][-1].own
-    for n, part in enumerate(parts):
-        plans[n] += [Milestone(ends[n] + point.own, point.kind, point.number) for point in part[-1]]
-    return plans
+    for parts, before, here in zip(ways, [none, *of], [*of, none], strict=True):
+        borders = [[point for point in part if point.kind == BORDER] for part in parts]
+        met = [[point for point in part if point.kind != BORDER] for part in parts]
+        either = [first or other for first, other in zip(here, before, strict=True)]
+        for n, (kept, behind) in enumerate(zip(_as_others(met, here), _as_others(borders, either), strict=True)):
+            plans[n] += [Milestone(ends[n] + own, kind, number) for own, kind, number in (*kept, *behind)]
+            ends[n] += _last_launch(kept)
+    return [_in_order(plan, member.plan) for plan, member in zip(plans, members, strict=True)]
+
+
+def _as_others(parts: list[list[Milestone]], late: list[Late | None]) -> list[list[Milestone]]:
+    """A way of each rank, those of ranks that are late there as the mean of the others, of all if it is work."""
+    shares = any(why.by_work for why in late if why)
+    usual = _usual([part for part, why in zip(parts, late, strict=True) if shares or not why])
+    return [_like(usual, part) if usual and (shares or why) else part for part, why in zip(parts, late, strict=True)]
+
+
+def _like(usual: Mapping[tuple[int, int], int], part: list[Milestone]) -> list[Milestone]:
+    """A way with what it launches, and steps that end, when that of others is, and blocked where they are."""
+    found = [Milestone(usual.get((kind, number), own), kind, number) for own, kind, number in part if kind != BLOCK]
+    return found + [Milestone(own, kind, number) for (kind, number), own in usual.items() if kind == BLOCK]
+
+
+def _in_order(plan: list[Milestone], measured: list[Milestone]) -> list[Milestone]:
+    """A plan in the order of its own time, what is at one moment as it was measured; a block behind its launch."""
+    places = {(point.kind, point.number): place for place, point in enumerate(measured)}
+
+    def order(point: Milestone) -> tuple[int, int, int]:
+        place = places.get((point.kind, point.number))
+        return point.own, places[LAUNCH, point.number] if place is None else place, point.kind
+
+    return sorted(plan, key=order)
 
 
 def _ways(members: list[Member]) -> tuple[list[int], list[list[list[Milestone]]]]:
-    """The steps that have collectives, and of each member the milestones of the way to the last one of each, from the
-    one before on; at the end those behind all of them.
+    """The steps that have collectives, and for each of them the way of each member to the last one of it, from the one
+    before on; at the end that behind all of them.
+
+    What belongs to a way is the same for all: what is launched and waited for of the collectives of its step, and the
+    ends of steps from the one before it on, however a rank comes to them.
     """
-    of_step: dict[object, list[int]] = defaultdict(list)
-    for number, (step, *_) in enumerate(members[0].kinds):
-        of_step[step].append(number)
-    found = []
-    for member in members:
-        numbers = {
-            number: 1 + place for place, (_, _, number) in enumerate(member.plan) if member.plan[place].kind != BORDER
-        }
-        cuts = np.maximum.accumulate([max(numbers[number] for number in of) for of in of_step.values()]).tolist()
-        ways, first, begin = [], 0, 0
-        for cut in (*cuts, len(member.plan)):
-            ways.append([Milestone(own - begin, kind, number) for own, kind, number in member.plan[first:cut]])
-            if cut > first:
-                first, begin = cut, member.plan[cut - 1].own
-        found.append(ways)
-    return [int(str(step)) for step in of_step], found
+    steps = sorted({int(str(step)) for step, *_ in members[0].kinds})
+    of_match = np.searchsorted(steps, [int(str(step)) for step, *_ in members[0].kinds])
+    of_step = np.searchsorted(steps, members[0].steps, side="right")
+    ways: list[list[list[Milestone]]] = [[[] for _ in members] for _ in range(len(steps) + 1)]
+    for n, member in enumerate(members):
+        for point in member.plan:
+            ways[(of_step if point.kind == BORDER else of_match)[point.number]][n].append(point)
+        begin = 0
+        for way in ways:
+            way[n] = [Milestone(own - begin, kind, number) for own, kind, number in way[n]]
+            begin += _last_launch(way[n])
+    return steps, ways
 
 
-def _like(mean: Mapping[tuple[int, int], int], part: list[Milestone]) -> list[Milestone]:
-    """A way with what it launches, and steps that end, when that of others is, and blocked where they are."""
-    found = [Milestone(mean.get((kind, number), own), kind, number) for own, kind, number in part if kind != BLOCK]
-    launched = {number: own for own, kind, number in found if kind == LAUNCH}
-    found += [
-        Milestone(max(own, launched.get(number, own)), BLOCK, number)
-        for (kind, number), own in mean.items() if kind == BLOCK
-    ]  # fmt: skip
-    return sorted(found)
+def _last_launch(way: list[Milestone]) -> int:
+    return max((point.own for point in way if point.kind == LAUNCH), default=0)
 
 
 def _freed(members: list[Member], meetings: Meetings, late: Mapping[tuple[int, int], Late]) -> dict[int, int]:

@@ -37,7 +37,11 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def cost_us(job: Job) -> float:
     """What a job takes longer than without its faults; slow kernels are shared by all ranks, and none is slow."""
-    shared = dict.fromkeys(range(job.ranks), statistics.fmean(job.slow.get(rank, 1.0) for rank in range(job.ranks)))
+    ranks = range(job.ranks)
+    shared = {
+        (rank, step): statistics.fmean(job.slow.get((n, step), job.slow.get(n, 1.0)) for n in ranks)
+        for step in range(job.steps) for rank in ranks
+    }  # fmt: skip
     sound: dict[str, Any] = {name: {} for name in FAULTS} | ({"slow": shared} if job.slow else {})
     sound["between"] = dict.fromkeys(job.between, 0)  # the barrier stays
     return Run(job).length - Run(replace(job, **sound)).length
@@ -66,6 +70,10 @@ NAMED = {
     "slow": (Job(slow={2: 1.3}), {2: "compute"}),
     "two slow": (Job(slow={1: 1.3, 2: 1.3}), {1: "compute", 2: "compute"}),
     "ahead": (Job(slow={2: 1.3}, syncs=False, steps=12), {2: "compute"}),
+    # the CPU of the late rank ends a step before its device comes to most of the collectives of it
+    "late, ahead": (Job(buckets=4, launch=300, late={2: 6000}, syncs=False, steps=36), {2: "idle: late_input"}),
+    # whose backward goes on when its last all-reduce has ended, is never kept itself
+    "slow, hides its own": (Job(slow={1: 1.5}, behind=600), {1: "compute"}),
     "tp": (Job(ranks=8, tp=2, layers=8, buckets=8, late={5: 3000}), {5: "idle: late_input"}),
     "links": (Job(tp=2, links={2: 10}), {2: "exposed communication", 3: "exposed communication"}),
     "sharded, late": (Job(is_sharded=True, late={1: 3000}), {1: "idle: late_input"}),
@@ -78,8 +86,8 @@ NAMED = {
 }  # fmt: skip
 
 
-# that differ in kind: a rank, one after another, before the optimizer, at the begin of a step, on the GPU
-ALWAYS = ("late", "late in turn", "saves", "copies", "two slow")
+# that differ in kind: a rank, one after another, before the optimizer, at the begin of a step, on the GPU, ahead of it
+ALWAYS = ("late", "late in turn", "saves", "copies", "two slow", "late, ahead")
 
 
 @pytest.mark.parametrize("name", quick(len(ALWAYS), sorted(NAMED, key=lambda name: name not in ALWAYS)))
