@@ -74,6 +74,14 @@ NAMED = {
     "late, ahead": (Job(buckets=4, launch=300, late={2: 6000}, syncs=False, steps=36), {2: "idle: late_input"}),
     # whose backward goes on when its last all-reduce has ended, is never kept itself
     "slow, hides its own": (Job(slow={1: 1.5}, behind=600), {1: "compute"}),
+    "slow in turn, hides its own": (
+        Job(slow={(step % 4, step): 1.5 for step in range(8)}, behind=600, steps=8), dict.fromkeys(range(4), "compute"),
+    ),
+    "two slow, hide their own": (Job(slow={1: 1.5, 2: 1.5}, behind=600), {1: "compute", 2: "compute"}),
+    "two ranks, slow in turn": (
+        Job(ranks=2, slow={(step % 2, step): 1.5 for step in range(8)}, behind=600, steps=8),
+        dict.fromkeys(range(2), "compute"),
+    ),
     "tp": (Job(ranks=8, tp=2, layers=8, buckets=8, late={5: 3000}), {5: "idle: late_input"}),
     "links": (Job(tp=2, links={2: 10}), {2: "exposed communication", 3: "exposed communication"}),
     "sharded, late": (Job(is_sharded=True, late={1: 3000}), {1: "idle: late_input"}),
@@ -87,7 +95,7 @@ NAMED = {
 
 
 # that differ in kind: a rank, one after another, before the optimizer, at the begin of a step, on the GPU, ahead of it
-ALWAYS = ("late", "late in turn", "saves", "copies", "two slow", "late, ahead")
+ALWAYS = ("late", "late in turn", "saves", "copies", "two slow", "late, ahead", "slow in turn, hides its own")
 
 
 @pytest.mark.parametrize("name", quick(len(ALWAYS), sorted(NAMED, key=lambda name: name not in ALWAYS)))
