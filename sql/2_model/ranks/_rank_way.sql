@@ -1,9 +1,9 @@
 -- A row is the way of a rank to a matched collective since the ranks of its group met, and how long others kept it on it.
 --
 -- Ranks meet where a collective keeps more than half of them, and its last member, from computing until it ends (_rank_wait), or
--- where at least half are kept and then go on, whatever the last member has left to compute beside it. Who waits for the next one
--- of the group when it ends does not go on: of all-reduces beside the backward they meet in the last one alone, and until they meet
--- they are as late as they were.
+-- where at least half wait for that one and then go on, whatever it has left to compute beside it. Who waits for the next one of the
+-- group when it ends does not go on: of all-reduces beside the backward they meet in the last one alone, and until they meet they
+-- are as late as they were.
 --
 --     rank 0   meet|---a---|b1.......|b2...meet|---     b1, b2: all-reduces beside the backward, .: until the other one comes
 --     rank 1   meet|-------a-------|b1|-b-|b2--|---     a, b: the stretches to them (_rank_stretch); both ways begin at meet
@@ -21,16 +21,18 @@
 --   stretch_ns      bigint    the part of that since it came to the collective before
 
 with
--- whether compute has begun again, before the rank waits for the next collective of the group
+-- whether a rank waits until the last member comes, and has begun to compute again before it waits for the next one of the group
 followed as (
     select
         wait.collective_id,
-        coalesce(lead(wait.end_ns - wait.wait_ns) over (
+        wait.wait_ns > min(wait.end_ns - wait.start_ns) over (partition by matched.match_id)
+        and coalesce(lead(wait.end_ns - wait.wait_ns) over (
             partition by wait.source_id, collective.process_id, collective.group_name, collective.group_ranks
             order by wait.start_ns, wait.collective_id
-        ) > wait.end_ns + 10_000, true) as goes_on
+        ) > wait.end_ns + 10_000, true) as waits_and_goes_on
     from _rank_wait as wait
     join collective using (collective_id)
+    join matched_collective as matched using (collective_id)
 ),
 met as (
     select
@@ -45,7 +47,7 @@ met as (
         matched.match_id,
         2 * count(*) filter (wait.wait_ns > 0) over members > count(*) over members
         and arg_min(wait.wait_ns, wait.end_ns - wait.start_ns) over members > 0
-        or 2 * count(*) filter (wait.wait_ns > 0 and followed.goes_on) over members >= count(*) over members as is_meeting
+        or 2 * count(*) filter (followed.waits_and_goes_on) over members >= count(*) over members as is_meeting
     from matched_collective as matched
     join collective using (collective_id)
     join _rank_wait as wait using (collective_id)
