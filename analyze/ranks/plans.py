@@ -60,9 +60,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Matched collectives: how many take part, how long each takes from the last arrival on, and if all were alike (the
-    median of those of the same operation, group size and bytes, of an even number the lower of the two in the middle);
-    behind which other one some member had it queue.
+    """Matched collectives: how many take part, how long each takes from the last arrival on, and if all were alike (as
+    _usual says); behind which other one some member had it queue.
     """
 
     member_cnt: Mapping[int, int]
@@ -145,11 +144,11 @@ def _members(met: Mapping[str, Ints], steps: Mapping[str, Ints], numbers: list[i
         cnt[one] += 1
         transfer[one] = min(transfer.get(one, took), took)
     sort = {one: (cnt[one], *what) for one, what in zip(match, said, strict=True)}
-    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for one, took in transfer.items():
-        alike[sort[one]].append(took)
-    median = {what: sorted(took)[(len(took) - 1) // 2] for what, took in alike.items()}
-    usual = {one: median[sort[one]] for one in transfer}
+    whose: dict[int, tuple[int, ...]] = defaultdict(tuple)
+    for one, source_id in zip(match, met["source_id"][chosen].tolist(), strict=True):
+        whose[one] += (source_id,)
+    of_step = dict(zip(match, met["step"][chosen].tolist(), strict=True))
+    usual = _usual(transfer, {one: (of_step[one], *what) for one, what in sort.items()}, whose)
     members = []
     for number in numbers:
         mine = chosen & (met["source_id"] == number)
@@ -158,6 +157,25 @@ def _members(met: Mapping[str, Ints], steps: Mapping[str, Ints], numbers: list[i
                                {name: column[of] for name, column in steps.items()}, sort))  # fmt: skip
     behind = {member.matches[n]: member.matches[k] for member in members for n, k in enumerate(member.queued) if k >= 0}
     return members, Meetings(cnt, transfer, usual, behind)
+
+
+def _usual(
+    transfer: Mapping[int, int], sort: Mapping[int, tuple[object, ...]], whose: Mapping[int, tuple[int, ...]]
+) -> dict[int, int]:
+    """How long collectives take if groups were alike: the first ones of a sort (step, operation, size, bytes) of all
+    groups as long as their median, and so on; of an even number the lower of the two in the middle.
+
+    What makes those of all ranks take long, as a network that is slow for a while, makes no rank unlike the others.
+    """
+    counted: dict[tuple[object, ...], int] = defaultdict(int)
+    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for one in transfer:
+        counted[whose[one], *sort[one]] += 1
+        alike[counted[whose[one], *sort[one]], *sort[one]].append(one)
+    return {
+        one: sorted(transfer[other] for other in peers)[(len(peers) - 1) // 2]
+        for peers in alike.values() for one in peers
+    }  # fmt: skip
 
 
 def _member(

@@ -126,6 +126,19 @@ def test_nobody_is_named_where_nothing_is_lost(job: Job, tmp_path: Path) -> None
         assert database.rows("select count(*) from straggler where is_straggler") == [(0,)]
 
 
+@pytest.mark.slow
+def test_a_network_that_is_slow_for_a_while_makes_no_rank_unlike_the_others(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    job = Job(network={3: 20})
+    with analyzed(job, tmp_path) as database:
+        assert told(database) == ({}, 0)
+        ((slower,),) = database.rows("select max(slower_frac) from without_stragglers")
+    assert slower < 0.02
+    assert Run(job).length > 1.2 * Run(replace(job, network={})).length
+    assert "if ranks were alike" not in run_command("summary", tmp_path / "job").out
+
+
 @dear(2, long=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.slow
