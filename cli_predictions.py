@@ -1,11 +1,12 @@
 """The command that predicts: what-if."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import cli_progress as bar
+from . import console
 from .cli_help import Command, examples
 from .cli_options import AsCsv, AsJson, Limit, OnlyRank, OutFile, Quiet, form_of_rows
 
@@ -64,7 +65,18 @@ def what_if(
         if change and frame.is_empty():
             raise UsageError(f"--change {change[0]}: {NOTHING}")
         if form is None:
+            _tell_ranks(database)
             outputs.print_predictions(frame, database)
         else:
             outputs.print_rows(frame, form, output=output)
         losses.require_all(database)
+
+
+def _tell_ranks(database: Any) -> None:
+    """Say of ranks that wait for each other how to read what each of them would save."""
+    from .reports.answer import what_if_text
+
+    for (kind,) in database.rows("select kind from _planned_cycle group by kind having count(distinct source_id) > 1"):
+        slowest = (row for row in database.dicts("from _slowest_rank") if row["kind"] == kind)
+        for line in what_if_text.of_ranks(next(slowest, None)):
+            console.put(line)

@@ -27,6 +27,7 @@ _LEAST_SHOWN = 0.001  # of a step: what a change saves at least to have a line o
 _MOST_AROUND = 1.03  # times as long as its steps: what is replayed has more in it, which is said
 _TOGETHER = re.compile(f" (?=(?:{'|'.join(FORMS)})=)")
 _LEAST_MISSING = 0.05  # of what is replayed: so much time without recorded work is said
+_MOSTLY = 0.75  # of the steps: a rank that the others wait for in so many sets the pace of the job
 
 
 def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
@@ -54,6 +55,19 @@ def lines(rows: list[Row], known: Mapping[int, Row]) -> Iterator[str]:
     if len(inputs) > _INPUT_CNT:
         alone = "name one of them alone" if rows[0]["rank"] is None else "choose one with --rank"
         yield from ("", f"{len(inputs) - _INPUT_CNT} more inputs, which save no more: --csv has all, or {alone}")
+
+
+def of_ranks(slowest: Row | None) -> Iterator[str]:
+    """Of ranks of one job that each is replayed by itself, and which one's saving is the most that the job can save.
+
+    `slowest` is the job's row of _slowest_rank.
+    """
+    whose = "the job is as fast as its slowest rank"
+    if slowest and slowest["straggler_cnt"] >= _MOSTLY * slowest["step_cnt"]:
+        rank = f"rank {slowest['rank']}"
+        whose = f"the others wait for {rank}, so the job saves at most about what {rank} does"
+    alone = "ranks of one job, each replayed by itself: what it waits for the others stays as it was"
+    yield from textwrap.wrap(f"{alone}; {whose}", WIDTH)
 
 
 def _most(rows: list[Row]) -> float:

@@ -1,5 +1,7 @@
 """Ranks whose collectives run beside what they compute: who holds others up, why, and what it costs."""
 
+import csv
+import io
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,6 +168,26 @@ def test_one_collective_that_is_not_matched_does_not_keep_the_others_from_being_
         _, saving_us = told(database)
         assert database.rows("select distinct reason from without_stragglers") == [(None,)]
     assert saving_us < 1.2 * cost_us(job)
+
+
+@pytest.mark.slow
+def test_of_ranks_that_are_replayed_one_by_one_the_one_is_named_that_sets_the_pace(
+    tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    """Faster kernels shorten the waits of the other ranks, too, which a replay of one of these does not know."""
+    job = Job(slow={1: 1.5})
+    folder = Run(job).write(tmp_path / "job")
+    asked = ["what-if", folder, "--change", "scale=matmul:0.5"]
+    said = " ".join(run_command(*asked).out.split())
+    assert "the others wait for rank 1, so the job saves at most about what rank 1 does" in said
+    rows = list(csv.DictReader(io.StringIO(run_command(*asked, "--csv").out)))
+    saved = {int(row["rank"]): float(row["saving_frac"]) for row in rows}
+    truth = 1 - Run(replace(job, kernel=job.kernel / 2)).length / Run(job).length
+    assert saved[1] == pytest.approx(truth, rel=0.02) and all(saved[rank] < 0.9 * truth for rank in (0, 2, 3))
+    assert "ranks of one job" not in run_command("what-if", folder / "rank1.json").out
+    Run(NAMED["late in turn"][0]).write(tmp_path / "turn")
+    said = " ".join(run_command("what-if", tmp_path / "turn").out.split())
+    assert "each replayed by itself" in said and "the job is as fast as its slowest rank" in said
 
 
 @pytest.mark.slow
