@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import writers
-from conftest import corpus_params, opened
+from conftest import corpus_params, dear, opened
 from hypothesis import given
 from hypothesis import strategies as st
 from lorabench.analyze.pipeline import analyze
@@ -133,6 +133,7 @@ CALLS = st.lists(
 )  # fmt: skip
 
 
+@dear(5, long=50)
 @given(CALLS, st.integers(0, 1))
 def test_callers_are_counted_as_plain_loops_count_them(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int, bool]], later: int

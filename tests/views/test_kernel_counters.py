@@ -63,7 +63,7 @@ def test_counters_add_up_as_plain_loops_add_them(
     events = trace([at for at, _, _ in kernels], [(name, {SUM: value}) for _, name, value in kernels])
     expected: dict[tuple[str | None, str], list[float]] = defaultdict(list)
     for at, name, value in kernels:
-        around = [one for one, (start, end) in OPERATORS.items() if start <= at and at + 0.5 <= end]
+        around = [one for one, (start, end) in OPERATORS.items() if start <= at <= end]
         path = "/".join(around) if around else None
         expected[path, name].append(value)
     found = summed(write(tmp_path_factory.mktemp("x") / "run.json", events))
