@@ -17,7 +17,8 @@ def standard(scene: Scene) -> list[Change]:
     found = [Change("prefetch", path) for path in scene.phase_paths("data")[:_MOST_PATHS]]
     again = {path.rpartition("/")[2] for path in scene.phase_paths(RECOMPUTE)}  # in many modules, of one name
     unnamed = f"from _recomputing_stretch where source_id = {scene.trace.source_id} limit 1"
-    again = again or {RECOMPUTE for _ in scene.database.rows(unnamed)}
+    if not again and scene.database.rows(unnamed):
+        again = {RECOMPUTE}
     found += [Change("skip", name) for name in sorted(again)[:_MOST_PATHS]]
     adapter_cnt = scene.adapter_cnt
     if not len(scene.work):

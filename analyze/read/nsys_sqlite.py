@@ -95,8 +95,7 @@ def read(path: Path, staging: Staging, process: int | None = None) -> None:
     with staging.in_order():
         for load in LOADS:
             _read_table(export, load, staging)
-        nsys_stacks.read_samples(export, staging)
-        nsys_stacks.read_calls(export, staging)
+        nsys_stacks.read(export, staging)
         nsys_metrics.read(export, staging, devices(export))
     staging.columns("staged_range")
     _add_calls_of_syncs(staging)

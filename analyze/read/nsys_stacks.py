@@ -21,7 +21,14 @@ _CALLS = Load(
 _CHAINS = Load(Table("CUDA_CALLCHAINS", *_FRAME), "nsys_chain_frame", "chain_frame", is_chosen=True)
 
 
-def read_samples(export: Export, staging: Staging) -> None:
+def read(export: Export, staging: Staging) -> None:
+    """Load the stacks that a file has."""
+    staging.define("is_function", "stack_depth, symbol, module, special_entry", "is_function")
+    _read_samples(export, staging)
+    _read_calls(export, staging)
+
+
+def _read_samples(export: Export, staging: Staging) -> None:
     """What the CPU ran whenever nsys looked, which it does unless told otherwise."""
     if not _has(export, _SAMPLES):
         return
@@ -38,7 +45,7 @@ def read_samples(export: Export, staging: Staging) -> None:
     staging.drop("sample")
 
 
-def read_calls(export: Export, staging: Staging) -> None:
+def _read_calls(export: Export, staging: Staging) -> None:
     """What called CUDA, of the calls that nsys was asked for (nsys profile --cudabacktrace)."""
     if not (_has(export, _CALLS) and _has(export, _CHAINS) and export.size(_CHAINS.table.name)):
         return

@@ -1,7 +1,6 @@
 -- A row is a function on the stack of a sample, from SAMPLING_CALLCHAINS.
 --
--- An address is what nsys writes in the place of a name that it did not find. Entries that it adds itself, as where a stack is
--- broken off, are in a module of their own name.
+-- An address is what nsys writes in the place of a name that it did not find.
 --
 -- needs: batch, reading, sample, string_ref
 
@@ -18,6 +17,4 @@ cross join reading
 join sample on sample.sample_id = batch.id
 left join string_ref as symbol on symbol.string_id = batch.symbol
 left join string_ref as module on module.string_id = batch.module
-where batch.stackDepth between 0 and 2147483647
-    and batch.symbol is distinct from batch.module
-    and batch.specialEntry is distinct from 1
+where is_function(batch.stackDepth, batch.symbol, batch.module, batch.specialEntry)

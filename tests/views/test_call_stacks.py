@@ -61,7 +61,7 @@ def named(call: str) -> tuple[Frame, ...]:
     caller = {"cudaStreamSynchronize": "at::native::item(at::Tensor const&)"}.get(call, f"launches_{call}(int)")
     return (
         *IN_CUDA, (call, CUDART), (f"cudaError {call}<char>(char const*)", PROGRAM), (caller, TORCH), (caller, TORCH),
-        ("_PyEval_EvalFrameDefault", PYTHON), ("train_step", "/work/train.py"), ("_start", PROGRAM),
+        ("_PyEval_EvalFrameDefault", PYTHON), ("train_step", "/opt/train/train.py"), ("_start", PROGRAM),
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class Process:
         """The script goes on whatever of ours fails inside; it is noted."""
         try:
             yield
-        except Exception:  # whatever it is
+        except Exception:  # of any kind: a script that runs without us must run with us
             self.failed(what)
 
     def failed(self, what: str) -> None:

@@ -1,11 +1,11 @@
 -- A row is a CUDA call whose stack was recorded, with the function that called it.
 --
 -- What is in CUDA's own libraries, or is named as the call, called nobody; nor did Python's interpreter where a function
--- outside of it has a name, and what begins a process or a thread says nothing. A function that calls itself, as the stub of a kernel, is there once.
+-- outside of it has a name, and what begins a process or a thread says nothing. A function that calls itself, as the stub of a
+-- kernel, is there once.
 --
 -- columns:
 --   source_id        integer     the input
---   thread_id        bigint      the calling thread
 --   api_call_id      bigint      the call
 --   caller           varchar     the function, without the types of its arguments; NULL where nsys found no symbol
 --   module           varchar     file name of its library or program, NULL likewise
@@ -13,7 +13,7 @@
 
 with
 frame as (
-    select call.api_call_id, call.source_id, call.thread_id, call.name_id as api_id, frame.depth, frame.name_id, frame.module_id
+    select call.api_call_id, call.source_id, call.name_id as api_id, frame.depth, frame.name_id, frame.module_id
     from call_frame as frame
     join api_call as call
         on call.source_id = frame.source_id
@@ -36,7 +36,10 @@ function as (
     where without_arguments(name.text)
         not in ('_start', '__libc_start_main', '__libc_start_call_main', 'start_thread', 'clone', 'clone3', '__clone')
         and not coalesce(
-            regexp_matches(file_name(module.text), '^(lib(cuda|cudart|cupti|nvidia|nvToolsExt|ToolsInjection)|nvcuda|cudart)', 'i'), false
+            regexp_matches(
+                file_name(module.text), '^(lib(cuda|cudart|cupti|nvidia|nvToolsExt|ToolsInjection)|nvcuda|cudart)', 'i'
+            ),
+            false
         )
 ),
 called as (
@@ -77,18 +80,20 @@ stacked as (
 ),
 said as (
     select function_ids, string_agg(function.function, ' < ' order by place) as stack
-    from (select distinct function_ids, unnest(function_ids) as function_id, generate_subscripts(function_ids, 1) as place from stacked)
+    from (
+        select distinct function_ids, unnest(function_ids) as function_id, generate_subscripts(function_ids, 1) as place
+        from stacked
+    )
     join (select distinct function_id, function from function) as function using (function_id)
     group by function_ids
 )
 select
     own.source_id,
-    own.thread_id,
     own.api_call_id,
     function.function as caller,
     function.module,
     said.stack
-from (select distinct source_id, thread_id, api_call_id from frame) as own
+from (select distinct source_id, api_call_id from frame) as own
 left join stacked using (api_call_id)
 left join said on said.function_ids = stacked.function_ids
 left join function

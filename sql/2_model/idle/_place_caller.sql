@@ -4,8 +4,8 @@
 --   source_id   integer   the input
 --   place       varchar   name path of the range that waits, NULL outside all ranges
 --   api_name    varchar   the call that waits
---   caller      varchar   the function with more than half of the time in which such calls with a known stack wait there
---   stack       varchar   its most common stack, the innermost first
+--   stack       varchar   of the function from which such calls wait there for more than half of their time (of those with a known
+--         stack): itself and what it was called by, most often
 
 with
 waited as (
@@ -28,7 +28,7 @@ by_caller as (
     from waited
     group by source_id, place, api_name, caller
 )
-select source_id, place, api_name, arg_max(caller, wait_ns) as caller, arg_max(stack, wait_ns) as stack
+select source_id, place, api_name, arg_max(stack, wait_ns) as stack
 from by_caller
 group by source_id, place, api_name
 having 2 * max(wait_ns) > sum(wait_ns)

@@ -1,8 +1,8 @@
 -- A row is a name path of operators that can be differentiated: most of its ranges have a sequence number of autograd.
 --
--- Backward nodes compute without one. What has one in a node runs the forward again (activation checkpointing), unless the backward is
--- differentiated itself (create_graph=True): then of the operators of a name in nodes half have one at most, as the last of all
--- backwards is not.
+-- Backward nodes compute without one. What has one in a node runs the forward again (activation checkpointing), unless the
+-- backward is differentiated itself (create_graph=True): then of the operators of a name in nodes half have one at most, as the
+-- last of all backwards is not.
 --
 -- columns:
 --   source_id   integer   the input

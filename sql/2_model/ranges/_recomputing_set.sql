@@ -13,7 +13,7 @@ select
     arg_min(path_id, range_path.depth) filter (node.path_id is not null) as place_id
 from attribution
 join range_path using (path_id)
-left join (select distinct path_id from range where is_backward) as node using (path_id)
+left join (select distinct path_id from _backward_node) as node using (path_id)
 left join _differentiable_path as again using (path_id)
 where attribution.rule = 'direct'
 group by attribution.source_id, attribution.attribution_id

@@ -10,11 +10,14 @@
 with
 node as (
     select source_id, thread_id, start_ns, max(end_ns) as end_ns
-    from range
-    where is_backward
+    from _backward_node
     group by source_id, thread_id, start_ns
     qualify max(end_ns) > coalesce(
-        max(max(end_ns)) over (partition by source_id, thread_id order by start_ns rows between unbounded preceding and 1 preceding), 0)
+        max(max(end_ns)) over (
+            partition by source_id, thread_id order by start_ns rows between unbounded preceding and 1 preceding
+        ),
+        0
+    )
 ),
 operator as (
     select range.source_id, range.thread_id, range.start_ns, range.end_ns

@@ -15,8 +15,7 @@
 with
 node as (
     select distinct path_id
-    from range
-    where is_backward
+    from _backward_node
 ),
 differentiated as (
     select distinct path_id

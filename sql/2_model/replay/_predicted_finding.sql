@@ -7,7 +7,7 @@
 -- of them runs beside other work once nothing waits for them, which is never more than what runs with nothing beside it. Where without a wait less than half of
 -- the idle time behind it would go, the evidence says whose the rest is, and host_work what it would save; where more than
 -- half as much again would, why. Of what others are blamed for it says how much would be saved where that is less than four
--- fifths. Copies save what hiding them does; those that the link has no time for beside other work
+-- fifths, and of a limit where that is less than 95 %. Copies save what hiding them does; those that the link has no time for beside other work
 -- can only be fewer: what that saves is at most what they cost. In an input without steps, where nothing from before or after
 -- a step can run beside them, it is as well: the evidence says what hiding them saves, pinned where that is advised. Without a replay nobody knows what a wait leaves, and
 -- host_work and lost_lead save nothing. Where closing gaps for which nobody is known to be late saves next to nothing by replay, what they
@@ -171,6 +171,8 @@ select
                         '; {} of them fit beside the other work here'
                     ),
                     said_ns(found.saving_ns * shared.beside_ns / shared.limit_ns))
+            when not shared.is_predicted and found.saving_ns > 0 and 20 * shared.shared_ns < 19 * shared.limit_ns
+                then found.evidence || format('; at most {} would be saved', said_ns(found.saving_ns * shared.shared_ns / shared.limit_ns))
             when not shared.is_predicted then found.evidence
             -- either of two changes closes the same gaps: the larger one has them
             when shared.is_idle and found.rule <> 'host_work' and found.saving_ns > 0 and 2 * shared.shared_ns < least(shared.saving_ns, shared.limit_ns)

@@ -55,14 +55,13 @@ named as (
 ),
 -- nodes run by falling number, and what is computed later has higher ones; on a CPU each thread runs its own
 rooted as (
-    select range.source_id, thread.process_id, 'backward' as phase, range.start_ns
-    from range
-    join thread using (source_id, thread_id)
+    select source_id, process_id, 'backward' as phase, start_ns
+    from _backward_node
     semi join marked using (source_id)
-    where is_backward and sequence_number is not null
+    where sequence_number is not null
     qualify coalesce(sequence_number > max(sequence_number) over (
         partition by source_id, process_id, if(source_id in (select source_id from launched), null, thread_id)
-        order by range.start_ns rows between unbounded preceding and 1 preceding
+        order by start_ns rows between unbounded preceding and 1 preceding
     ), true)
 ),
 begun as (

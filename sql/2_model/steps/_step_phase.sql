@@ -84,10 +84,8 @@ unnamed as (
     where by_name.forward_ns is null or by_name.backward_ns is null
 ),
 node as (
-    select range.source_id, thread.process_id, range.thread_id, range.range_id, range.sequence_number, range.start_ns, range.end_ns
-    from range
-    join thread using (source_id, thread_id)
-    where range.is_backward and range.source_id in (from unnamed)
+    from _backward_node
+    where source_id in (from unnamed)
 ),
 operator as (
     select source_id, process_id, thread_id, range_id, 'backward' as phase, start_ns, end_ns

@@ -145,14 +145,9 @@ repeating as (
 ),
 -- of a training the backward is a part of the step: what runs beside none of its nodes is a model's forward, or a piece of it
 node as (
-    select
-        range.source_id,
-        thread.process_id,
-        range.start_ns,
-        max(range.end_ns) over (partition by range.source_id, thread.process_id order by range.start_ns) as end_ns
-    from range
-    join thread using (source_id, thread_id)
-    where range.is_backward and range.source_id in (select source_id from repeating)
+    select source_id, process_id, start_ns, max(end_ns) over (partition by source_id, process_id order by start_ns) as end_ns
+    from _backward_node
+    where source_id in (select source_id from repeating)
 ),
 beside as (
     select ranged.source_id, ranged.thread_id, ranged.path_id, bool_or(node.end_ns > ranged.start_ns) as has_node
